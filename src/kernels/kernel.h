@@ -1,0 +1,73 @@
+// A kernel: one op made ready to run on one backend for exact tensors. Made and bound to memory once, before the first
+// step; run() then allocates nothing and takes no locks.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/op.h"
+
+namespace trifold {
+
+// What changes from step to step.
+struct StepContext {
+  std::uint64_t seed = 0;
+  std::int64_t first_sample = 0;  // place of the batch's first sample in the whole stream of training samples
+  double learning_rate = 0;
+  std::int64_t updates = 0;       // optimiser updates done, this one included
+};
+
+// What a kernel is to be made for.
+struct KernelRequest {
+  const Op& op;
+  std::span<const TensorDesc> in;
+  std::span<const TensorDesc> out;
+  int threads = 1;
+  bool strict_math = false;  // forbid algorithms that lose accuracy (Winograd)
+};
+
+class Kernel {
+ public:
+  Kernel() = default;
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+  virtual ~Kernel() = default;
+
+  // Memory it needs while it runs, 64-byte aligned, shared with all other kernels.
+  virtual std::size_t scratch_bytes() const { return 0; }
+  virtual std::string implementation() const { return "loop"; }  // for reports: "jit:avx2", "winograd"
+  virtual void run(const StepContext& context) = 0;
+
+  void bind(std::span<std::byte* const> in, std::span<std::byte* const> out, std::byte* scratch) {
+    in_.assign(in.begin(), in.end());
+    out_.assign(out.begin(), out.end());
+    scratch_ = scratch;
+    on_bind();
+  }
+
+ protected:
+  virtual void on_bind() {}
+
+  template <class T = float>
+  const T* in(std::size_t index) const {
+    return reinterpret_cast<const T*>(in_[index]);
+  }
+  template <class T = float>
+  T* out(std::size_t index) const {
+    return reinterpret_cast<T*>(out_[index]);
+  }
+  std::byte* scratch() const { return scratch_; }
+
+ private:
+  std::vector<std::byte*> in_;
+  std::vector<std::byte*> out_;
+  std::byte* scratch_ = nullptr;
+};
+
+using KernelPtr = std::unique_ptr<Kernel>;
+using KernelFactory = KernelPtr (*)(const KernelRequest& request);
+
+}  // namespace trifold

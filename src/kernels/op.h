@@ -1,0 +1,38 @@
+// An op: one computation, described. It has a name and attributes; it knows no memory, no layout and no backend. The
+// folder ops/ holds one header a family with its exact inputs and outputs; a backend's kernel runs it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/core/tensor.h"
+
+namespace trifold {
+
+class Op {
+ public:
+  Op() = default;
+  Op(const Op&) = default;
+  Op& operator=(const Op&) = default;
+  virtual ~Op() = default;
+
+  virtual std::string_view name() const = 0;  // "conv2d.forward": the key of kernels
+  virtual std::string attributes() const { return {}; }
+
+  // Work, for reports and cost models.
+  virtual double flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const;
+  // The input whose memory output `out` may take over when nobody needs that input any more.
+  virtual std::vector<int> in_place(int /*out*/) const { return {}; }
+  // The output is the input's memory under another shape: no kernel, no bytes.
+  virtual bool is_view() const { return false; }
+};
+
+using OpPtr = std::shared_ptr<const Op>;
+
+std::string to_string(const Op& op);  // "conv2d.forward stride 2 pad 1"
+
+}  // namespace trifold

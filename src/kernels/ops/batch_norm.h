@@ -1,0 +1,98 @@
+// Batch norm in parts, so that statistics can be synchronised between ranks and the parts fused with their neighbours.
+// x is [N,C,...]; statistics are taken over groups of `group` consecutive samples: mean and istd are [N/group, C].
+#pragma once
+
+#include <fmt/format.h>
+
+#include "kernels/op.h"
+
+namespace trifold {
+
+// in: x, running_mean [C], running_var [C]; out: mean, istd (1/sqrt(var+eps)), running_mean, running_var.
+// Running averages move by `momentum` towards each group's mean and unbiased variance, in group order.
+struct BatchNormStatistics final : Op {
+  std::int64_t group = 0;
+  double eps = 1e-5;
+  double momentum = 0.1;
+
+  std::string_view name() const override { return "batch_norm.statistics"; }
+  std::string attributes() const override { return fmt::format("group {}", group); }
+  double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {
+    return 3.0 * static_cast<double>(in[0].elements());
+  }
+  // running averages are updated where they lie
+  std::vector<int> in_place(int out) const override { return out >= 2 ? std::vector<int>{out - 1} : std::vector<int>{}; }
+};
+
+// Evaluation: the running averages as the statistics of one group. in: running_mean, running_var; out: mean, istd [1,C].
+struct BatchNormRunning final : Op {
+  double eps = 1e-5;
+
+  std::string_view name() const override { return "batch_norm.running"; }
+};
+
+// y = (x - mean) * istd * gamma + beta, then + residual, then max(0, .).
+// in: x, mean, istd, gamma [C], beta [C], [residual (shape of x)]; out: y, [mask u8: one bit an element, y > 0].
+// The mask exists when relu and residual both do: backward can then not tell it from x. Its layout is the backend's own.
+struct BatchNormApply final : Op {
+  std::int64_t group = 0;
+  bool relu = false;
+  bool residual = false;
+
+  std::string_view name() const override { return "batch_norm.apply"; }
+  std::string attributes() const override {
+    return fmt::format("group {}{}{}", group, residual ? " residual" : "", relu ? " relu" : "");
+  }
+  double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {
+    return (2.0 + residual + relu) * static_cast<double>(in[0].elements());
+  }
+  std::vector<int> in_place(int out) const override { return out == 0 && residual ? std::vector<int>{5} : std::vector<int>{}; }
+};
+
+// What of a fused relu the backward part has to undo.
+enum class ReluMask {
+  none,
+  from_x,  // where (x - mean) * istd * gamma + beta > 0
+  bits,    // from the mask that BatchNormApply wrote
+};
+
+// The sums that the gradient needs. d = dy (+ dy2), zeroed where the fused relu was off.
+// in: dy, x, mean, istd, gamma, beta, [dy2 (second_gradient)], [mask (bits)];
+// out: sum_d [N/group,C], sum_dx [N/group,C] (of d * (x-mean)), dgamma [C], dbeta [C], [d (write_d)].
+struct BatchNormBackwardReduce final : Op {
+  std::int64_t group = 0;
+  ReluMask mask = ReluMask::none;
+  bool second_gradient = false;
+  bool write_d = false;
+
+  std::string_view name() const override { return "batch_norm.backward_reduce"; }
+  std::string attributes() const override {
+    return fmt::format("group {}{}{}{}", group, mask == ReluMask::none ? "" : mask == ReluMask::bits ? " mask" : " relu",
+                       second_gradient ? " sum" : "", write_d ? " write" : "");
+  }
+  double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {
+    return 4.0 * static_cast<double>(in[0].elements());
+  }
+  std::vector<int> in_place(int out) const override {
+    if (out != 4) return {};
+    return second_gradient ? std::vector<int>{0, 6} : std::vector<int>{0};
+  }
+};
+
+// dx from d and the sums. in: d (or dy), x, mean, istd, gamma, beta, sum_d, sum_dx; out: dx.
+// mask none: the first input is d already; from_x: it is dy, and the relu is undone here too.
+struct BatchNormBackwardInput final : Op {
+  std::int64_t group = 0;
+  ReluMask mask = ReluMask::none;
+
+  std::string_view name() const override { return "batch_norm.backward_input"; }
+  std::string attributes() const override {
+    return fmt::format("group {}{}", group, mask == ReluMask::from_x ? " relu" : "");
+  }
+  double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {
+    return 4.0 * static_cast<double>(in[0].elements());
+  }
+  std::vector<int> in_place(int) const override { return {1, 0}; }
+};
+
+}  // namespace trifold

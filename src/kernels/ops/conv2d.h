@@ -1,0 +1,52 @@
+// Two-dimensional convolution and its two gradients. x [N,C,H,W], w [O,C/groups,R,S], y [N,O,H',W'].
+#pragma once
+
+#include "kernels/op.h"
+#include "runtime/core/fields.h"
+
+namespace trifold {
+
+struct Conv2dArgs {
+  Pair stride = {1, 1};
+  Pair pad = {0, 0};
+  Pair dilation = {1, 1};
+  std::int64_t groups = 1;
+
+  std::string text() const;
+};
+
+// Extent of the output along one dim (0: height, 1: width); below 1 when the kernel does not fit.
+std::int64_t conv_out_extent(std::int64_t in, std::int64_t kernel, std::int64_t stride, std::int64_t pad,
+                             std::int64_t dilation);
+
+// in: x, w, [bias [O]]; out: y
+struct Conv2dForward final : Op {
+  Conv2dArgs args;
+  bool bias = false;
+  bool relu = false;  // y = max(0, y)
+
+  std::string_view name() const override { return "conv2d.forward"; }
+  std::string attributes() const override;
+  double flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const override;
+};
+
+// in: dy, w; out: dx
+struct Conv2dBackwardData final : Op {
+  Conv2dArgs args;
+
+  std::string_view name() const override { return "conv2d.backward_data"; }
+  std::string attributes() const override { return args.text(); }
+  double flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const override;
+};
+
+// in: x, dy; out: dw, [dbias [O]]
+struct Conv2dBackwardWeights final : Op {
+  Conv2dArgs args;
+  bool bias = false;
+
+  std::string_view name() const override { return "conv2d.backward_weights"; }
+  std::string attributes() const override;
+  double flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const override;
+};
+
+}  // namespace trifold

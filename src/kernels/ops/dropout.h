@@ -1,0 +1,40 @@
+// Dropout of elements or of whole channels. Which are dropped depends on seed, layer and the sample's place in the
+// training stream only (Philox), so that backward draws the same again and no mask is kept. Element e of a sample is
+// numbered pixel * C + channel, in every memory layout. Kept values are multiplied by 1 / (1 - probability).
+#pragma once
+
+#include <fmt/format.h>
+
+#include "kernels/op.h"
+
+namespace trifold {
+
+struct DropoutArgs {
+  double probability = 0.5;
+  bool channels = false;    // dropout2d: numbered by channel alone
+  std::uint32_t layer = 0;  // the random stream
+
+  std::string text() const { return fmt::format("p {}{}", probability, channels ? " channels" : ""); }
+};
+
+// in: x; out: y. relu: y = max(0, dropout(x)).
+struct DropoutForward final : Op {
+  DropoutArgs args;
+  bool relu = false;
+
+  std::string_view name() const override { return "dropout.forward"; }
+  std::string attributes() const override { return args.text() + (relu ? " relu" : ""); }
+  std::vector<int> in_place(int) const override { return {0}; }
+};
+
+// in: dy, [y (relu)]; out: dx
+struct DropoutBackward final : Op {
+  DropoutArgs args;
+  bool relu = false;
+
+  std::string_view name() const override { return "dropout.backward"; }
+  std::string attributes() const override { return args.text() + (relu ? " relu" : ""); }
+  std::vector<int> in_place(int) const override { return relu ? std::vector<int>{0, 1} : std::vector<int>{0}; }
+};
+
+}  // namespace trifold

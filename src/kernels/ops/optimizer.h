@@ -1,0 +1,58 @@
+// Updates over the flat buffers that hold all parameters, gradients and optimiser state of a rank, in one pass.
+#pragma once
+
+#include <fmt/format.h>
+
+#include "kernels/op.h"
+
+namespace trifold {
+
+// A run of the flat buffers that is treated alike: one parameter.
+struct ParameterSegment {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool decay = true;  // weight decay applies (biases and batch norm may be exempt); LARS adapts its rate too
+};
+
+enum class OptimizerKind { sgd, adam, adamw, lars };
+
+struct OptimizerArgs {
+  OptimizerKind kind = OptimizerKind::sgd;
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double trust = 0.001;  // LARS
+  double clip_norm = 0;  // gradients are scaled down to this global norm; 0: not
+};
+
+// in: parameters [P], gradients [P], state... (sgd with momentum, lars: 1; adam: 2; plain sgd: none);
+// out: parameters, state... in place, then report f64 [1]: the global norm of the gradients (0 unless clipping).
+// The learning rate and the number of updates come with the step.
+struct OptimizerUpdate final : Op {
+  OptimizerArgs args;
+  std::vector<ParameterSegment> segments;
+
+  int state_count() const {
+    if (args.kind == OptimizerKind::adam || args.kind == OptimizerKind::adamw) return 2;
+    return args.kind == OptimizerKind::lars || args.momentum != 0 ? 1 : 0;
+  }
+  std::string_view name() const override { return "optimizer.update"; }
+  double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {
+    return 5.0 * static_cast<double>(in[0].elements());
+  }
+  std::vector<int> in_place(int out) const override {
+    if (out == 0) return {0};
+    return out <= state_count() ? std::vector<int>{out + 1} : std::vector<int>{};
+  }
+};
+
+// Gradient accumulation over micro-batches. in: sum [P], gradients [P]; out: sum, in place. first: sum = gradients.
+struct AccumulateGradients final : Op {
+  bool first = false;
+
+  std::string_view name() const override { return "optimizer.accumulate"; }
+  std::vector<int> in_place(int) const override { return {0}; }
+};
+
+}  // namespace trifold

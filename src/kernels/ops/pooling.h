@@ -1,0 +1,67 @@
+// Pooling over windows of an image and over the whole image. x [N,C,H,W], y [N,C,H',W'].
+#pragma once
+
+#include <fmt/format.h>
+
+#include "kernels/op.h"
+#include "runtime/core/fields.h"
+
+namespace trifold {
+
+struct PoolArgs {
+  Pair kernel = {2, 2};
+  Pair stride = {2, 2};
+  Pair pad = {0, 0};
+
+  std::string text() const {
+    return fmt::format("kernel {}x{} stride {}x{} pad {}x{}", kernel[0], kernel[1], stride[0], stride[1], pad[0], pad[1]);
+  }
+};
+
+// in: x; out: y, [argmax u8 (keep_argmax), shape and layout of y: row * kernel width + column of the first maximum]
+struct MaxPoolForward final : Op {
+  PoolArgs args;
+  bool keep_argmax = true;  // training; evaluation needs none
+
+  std::string_view name() const override { return "max_pool.forward"; }
+  std::string attributes() const override { return args.text(); }
+};
+
+// in: dy, argmax, [y (relu)]; out: dx. relu: y came from a relu whose gradient is undone here: dx = 0 where y <= 0.
+struct MaxPoolBackward final : Op {
+  PoolArgs args;
+  bool relu = false;
+
+  std::string_view name() const override { return "max_pool.backward"; }
+  std::string attributes() const override { return args.text() + (relu ? " relu" : ""); }
+};
+
+// in: x; out: y. Padding counts as zeros when count_pad, else the mean is over what lies inside.
+struct AvgPoolForward final : Op {
+  PoolArgs args;
+  bool count_pad = true;
+
+  std::string_view name() const override { return "avg_pool.forward"; }
+  std::string attributes() const override { return args.text(); }
+};
+
+// in: dy; out: dx
+struct AvgPoolBackward final : Op {
+  PoolArgs args;
+  bool count_pad = true;
+
+  std::string_view name() const override { return "avg_pool.backward"; }
+  std::string attributes() const override { return args.text(); }
+};
+
+// in: x [N,C,H,W]; out: y [N,C], plain
+struct GlobalAvgPoolForward final : Op {
+  std::string_view name() const override { return "global_avg_pool.forward"; }
+};
+
+// in: dy [N,C]; out: dx [N,C,H,W]
+struct GlobalAvgPoolBackward final : Op {
+  std::string_view name() const override { return "global_avg_pool.backward"; }
+};
+
+}  // namespace trifold

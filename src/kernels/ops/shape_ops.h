@@ -1,0 +1,41 @@
+// Ops that join, cut, add or re-lay tensors: add, concat and its inverse, flatten, reorder.
+#pragma once
+
+#include "kernels/op.h"
+
+namespace trifold {
+
+// in: a, b; out: a + b. relu: max(0, a + b). Also the sum of two gradients of one value.
+struct Add final : Op {
+  bool relu = false;
+
+  std::string_view name() const override { return "add"; }
+  std::string attributes() const override { return relu ? "relu" : ""; }
+  std::vector<int> in_place(int) const override { return {0, 1}; }
+};
+
+// in: tensors that differ in channels only; out: all of them along channels
+struct Concat final : Op {
+  std::string_view name() const override { return "concat"; }
+};
+
+// The inverse of concat: in: whole; out: its parts along channels, in order. Parts nobody needs are left out by
+// `first_channel` of each part.
+struct SplitChannels final : Op {
+  std::vector<std::int64_t> first_channel;  // one an output
+
+  std::string_view name() const override { return "split_channels"; }
+};
+
+// in: x [N,C,H,W] or [N,F]; out: [N, C*H*W], or back. The same bytes under another shape.
+struct Reshape final : Op {
+  std::string_view name() const override { return "reshape"; }
+  bool is_view() const override { return true; }
+};
+
+// in: x; out: x in another layout
+struct Reorder final : Op {
+  std::string_view name() const override { return "reorder"; }
+};
+
+}  // namespace trifold

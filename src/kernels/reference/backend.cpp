@@ -1,0 +1,10 @@
+#include "kernels/backend.h"
+
+namespace trifold {
+
+Backend& reference_backend() {
+  static Backend backend("reference");
+  return backend;
+}
+
+}  // namespace trifold

@@ -1,0 +1,114 @@
+// conv2d: two-dimensional convolution. x [N,C,H,W] -> y [N,out,H',W'].
+#include "kernels/ops/conv2d.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "layers/layer.h"
+
+namespace trifold {
+namespace {
+
+class Conv2dLayer final : public Layer {
+ public:
+  explicit Conv2dLayer(const FieldValues& values)
+      : out_channels_(values.integer("out")), kernel_(values.pair("kernel")), bias_(values.boolean("bias")) {
+    args_.stride = values.pair("stride");
+    args_.pad = values.text("padding") == "same" ? Pair{kernel_[0] / 2, kernel_[1] / 2} : values.pair("pad");
+    args_.dilation = values.pair("dilation");
+    groups_ = values.integer("groups");
+  }
+
+  Shape infer_shape(std::span<const Shape> in) const override {
+    const Shape& x = in[0];
+    if (x.rank() != 4) throw ShapeError{"needs an input of [N, C, H, W]", 0};
+    const std::int64_t groups = groups_of(x);
+    if (x[1] % groups != 0 || out_channels_ % groups != 0)
+      throw ShapeError{fmt::format("groups {} must divide both its {} input channels and its {} output channels", groups,
+                                   x[1], out_channels_),
+                       0};
+    Shape y{x[0], out_channels_};
+    for (int dim = 0; dim < 2; ++dim) {
+      const auto d = static_cast<std::size_t>(dim);
+      const std::int64_t extent = conv_out_extent(x[2 + dim], kernel_[d], args_.stride[d], args_.pad[d], args_.dilation[d]);
+      if (extent < 1)
+        throw ShapeError{fmt::format("kernel {} (dilation {}) does not fit its input's {} {} with pad {}", kernel_[d],
+                                     args_.dilation[d], dim == 0 ? "height" : "width", x[2 + dim], args_.pad[d]),
+                         0};
+      y.push_back(extent);
+    }
+    return y;
+  }
+
+  std::vector<ParameterSpec> parameters(std::span<const Shape> in) const override {
+    const std::int64_t in_channels = in[0][1] / groups_of(in[0]);
+    const std::int64_t fan_in = in_channels * kernel_[0] * kernel_[1];
+    const std::int64_t fan_out = out_channels_ / groups_of(in[0]) * kernel_[0] * kernel_[1];
+    std::vector<ParameterSpec> specs = {
+        {.name = "weight",
+         .shape = {out_channels_, in_channels, kernel_[0], kernel_[1]},
+         .init = {.kind = Init::Kind::kaiming_normal, .fan_in = fan_in, .fan_out = fan_out}}};
+    if (bias_) specs.push_back({.name = "bias", .shape = {out_channels_}, .decay = false});
+    return specs;
+  }
+
+  void forward(LayerBuilder& b) const override {
+    Conv2dForward op;
+    op.args = args_for(b);
+    op.bias = bias_;
+    std::vector<ValueId> in = {b.in(), b.parameter("weight")};
+    if (bias_) in.push_back(b.parameter("bias"));
+    b.emit(op, in, {b.out()});
+  }
+
+  void backward(LayerBuilder& b) const override {
+    if (b.wants_gradient()) {
+      Conv2dBackwardData data;
+      data.args = args_for(b);
+      b.emit(data, {b.out_gradient(), b.parameter("weight")}, {b.make_in_gradient()}, Phase::backward_input);
+    }
+    Conv2dBackwardWeights weights;
+    weights.args = args_for(b);
+    weights.bias = bias_;
+    std::vector<ValueId> out = {b.parameter_gradient("weight")};
+    if (bias_) out.push_back(b.parameter_gradient("bias"));
+    b.emit(weights, {b.in(), b.out_gradient()}, out, Phase::backward_weight);
+  }
+
+ private:
+  // groups 0 stands for depthwise: as many groups as input channels.
+  std::int64_t groups_of(const Shape& x) const { return groups_ == 0 ? x[1] : groups_; }
+  Conv2dArgs args_for(const LayerBuilder& b) const {
+    Conv2dArgs args = args_;
+    args.groups = groups_of(b.shape(b.in()));
+    return args;
+  }
+
+  std::int64_t out_channels_;
+  Pair kernel_;
+  bool bias_;
+  std::int64_t groups_;
+  Conv2dArgs args_;
+};
+
+const RegisterLayer registration({
+    .name = "conv2d",
+    .help = "two-dimensional convolution",
+    .fields = {{.name = "out", .minimum = 1, .help = "output channels"},
+               {.name = "kernel", .kind = FieldKind::pair, .minimum = 1, .help = "height and width of the window"},
+               {.name = "stride", .kind = FieldKind::pair, .fallback = Pair{1, 1}, .minimum = 1},
+               {.name = "pad", .kind = FieldKind::pair, .fallback = Pair{0, 0}, .minimum = 0, .help = "zeros on each side"},
+               {.name = "padding",
+                .kind = FieldKind::choice,
+                .fallback = std::string("pad"),
+                .choices = {"pad", "same"},
+                .help = "same: pad is half the kernel"},
+               {.name = "dilation", .kind = FieldKind::pair, .fallback = Pair{1, 1}, .minimum = 1},
+               {.name = "groups", .fallback = std::int64_t{1}, .minimum = 0, .help = "0: one a channel (depthwise)"},
+               {.name = "bias", .kind = FieldKind::boolean, .fallback = true}},
+    .make = [](const FieldValues& values) -> std::unique_ptr<Layer> { return std::make_unique<Conv2dLayer>(values); },
+});
+
+}  // namespace
+}  // namespace trifold

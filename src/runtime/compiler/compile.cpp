@@ -1,0 +1,108 @@
+// From Graph to Program: fusion, layouts, kernels, memory, and the optimiser's update at the end.
+#include "runtime/compiler/fusion.h"
+#include "runtime/compiler/layout_pass.h"
+#include "runtime/compiler/program.h"
+#include "runtime/core/error.h"
+
+namespace trifold {
+namespace {
+
+KernelPtr make_kernel_for(const Program& program, const Node& node, const CompileOptions& options) {
+  if (node.op->is_view()) return nullptr;
+  const std::vector<TensorDesc> in = program.descs_of(node.in);
+  const std::vector<TensorDesc> out = program.descs_of(node.out);
+  return options.backend->make(
+      {.op = *node.op, .in = in, .out = out, .threads = options.threads, .strict_math = options.strict_math});
+}
+
+ValueId add_placed_value(Program& program, Value value, Place place) {
+  program.descs.push_back({value.shape, value.dtype, {}});
+  program.memory.places.push_back(place);
+  return program.graph.add_value(std::move(value));
+}
+
+void add_node(Program& program, Node node, const CompileOptions& options) {
+  program.kernels.push_back(make_kernel_for(program, node, options));
+  TRIFOLD_CHECK(program.kernels.back()->scratch_bytes() == 0, "an update needs no scratch");
+  program.memory.scratch_offset.push_back(0);
+  program.graph.nodes.push_back(std::move(node));
+}
+
+// The update runs over flat buffers that hold every parameter: it is added when their size is known.
+void add_update(Program& program, const CompileOptions& options) {
+  MemoryPlan& memory = program.memory;
+  const std::size_t flat_bytes = memory.bytes(Region::parameters);
+  const Shape flat{static_cast<std::int64_t>(flat_bytes / sizeof(float))};
+
+  OptimizerUpdate update;
+  update.args = *options.optimizer;
+  for (const Parameter& parameter : program.graph.parameters) {
+    const Place& place = memory.places[static_cast<std::size_t>(parameter.value)];
+    if (place.region != Region::parameters) continue;
+    const auto begin = static_cast<std::int64_t>(place.offset / sizeof(float));
+    update.segments.push_back({begin, begin + static_cast<std::int64_t>(place.bytes / sizeof(float)),
+                               parameter.decay || options.decay_all});
+  }
+
+  const auto flat_value = [&](const std::string& name, Role role, Region region, std::size_t offset) {
+    return add_placed_value(program, {name, flat, DType::f32, role}, {region, offset, flat_bytes});
+  };
+  const ValueId parameters = flat_value("parameters", Role::parameter, Region::parameters, 0);
+  ValueId gradients = flat_value("gradients", Role::parameter_gradient, Region::gradients, 0);
+  if (options.accumulate) {
+    const ValueId sum = flat_value("accumulated", Role::parameter_gradient, Region::accumulated, 0);
+    memory.region_bytes[static_cast<int>(Region::accumulated)] = flat_bytes;
+    for (const bool first : {true, false}) {
+      AccumulateGradients op;
+      op.first = first;
+      add_node(program, {std::make_shared<const AccumulateGradients>(op), {sum, gradients}, {sum}, Phase::update, -1}, options);
+    }
+    gradients = sum;
+  }
+  std::vector<ValueId> in = {parameters, gradients};
+  std::vector<ValueId> out = {parameters};
+  for (const std::string& name : optimizer_state_names(update.args)) {
+    std::size_t& used = memory.region_bytes[static_cast<int>(Region::optimizer)];
+    const ValueId state = flat_value("optimizer." + name, Role::state, Region::optimizer, used);
+    used += flat_bytes;
+    in.push_back(state);
+    out.push_back(state);
+  }
+  std::size_t& reports = memory.region_bytes[static_cast<int>(Region::reports)];
+  out.push_back(add_placed_value(program, {"gradient norm", Shape{1}, DType::f64, Role::report},
+                                 {Region::reports, reports, sizeof(double)}));
+  reports += 64;
+  add_node(program, {std::make_shared<const OptimizerUpdate>(update), in, out, Phase::update, -1}, options);
+}
+
+}  // namespace
+
+Program compile(Graph graph, const CompileOptions& options) {
+  TRIFOLD_CHECK(options.backend != nullptr, "compile needs a backend");
+  if (options.fuse) graph = fuse(std::move(graph));
+  LaidOutGraph laid_out = choose_layouts(std::move(graph), *options.backend);
+
+  Program program;
+  program.graph = std::move(laid_out.graph);
+  program.descs = std::move(laid_out.descs);
+  std::vector<std::size_t> scratch_bytes;
+  for (const Node& node : program.graph.nodes) {
+    program.kernels.push_back(make_kernel_for(program, node, options));
+    scratch_bytes.push_back(program.kernels.back() ? program.kernels.back()->scratch_bytes() : 0);
+  }
+  program.memory = plan_memory(program.graph, program.descs, scratch_bytes);
+  if (options.optimizer) add_update(program, options);
+  return program;
+}
+
+std::vector<std::string> optimizer_state_names(const OptimizerArgs& args) {
+  OptimizerUpdate update;
+  update.args = args;
+  switch (update.state_count()) {
+    case 0: return {};
+    case 1: return {"momentum"};
+    default: return {"moment1", "moment2"};
+  }
+}
+
+}  // namespace trifold

@@ -1,0 +1,43 @@
+// The compiled job of one rank: ordered nodes with every layout, kernel and place in memory decided.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/ops/optimizer.h"
+#include "layers/graph.h"
+#include "runtime/compiler/memory_plan.h"
+
+namespace trifold {
+
+struct CompileOptions {
+  const Backend* backend = nullptr;
+  int threads = 1;
+  bool strict_math = false;
+  bool fuse = true;
+  std::optional<OptimizerArgs> optimizer;  // training: adds the update
+  bool decay_all = false;                  // weight decay on biases and batch norm too
+  bool accumulate = false;                 // gradients are summed over micro-batches before the update
+};
+
+struct Program {
+  Graph graph;
+  std::vector<TensorDesc> descs;   // one a value
+  std::vector<KernelPtr> kernels;  // one a node; null for views
+  MemoryPlan memory;
+
+  std::vector<TensorDesc> descs_of(const std::vector<ValueId>& ids) const;
+  double flops(const Node& node) const { return node.op->flops(descs_of(node.in), descs_of(node.out)); }
+  double bytes_moved(const Node& node) const;
+};
+
+Program compile(Graph graph, const CompileOptions& options);
+
+// The names of the optimiser's state tensors, in order: "momentum"; "moment1", "moment2".
+std::vector<std::string> optimizer_state_names(const OptimizerArgs& args);
+
+std::string to_string(const Program& program);  // nodes with layouts, implementations and places: for --dump
+
+}  // namespace trifold
