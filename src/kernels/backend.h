@@ -41,7 +41,8 @@ class Backend {
 Backend& reference_backend();  // plain loops in double precision: the oracle of every test
 Backend& cpu_backend();        // oneDNN and our own vectorised loops
 
-// At namespace scope in a kernel's file: const RegisterKernel registration(cpu_backend(), "add.forward", make<AddKernel>);
+// At namespace scope in a kernel's file: const RegisterKernel registration(cpu_backend(), "add.forward",
+// make<AddKernel>);
 struct RegisterKernel {
   RegisterKernel(Backend& backend, std::string_view op_name, KernelFactory factory) { backend.add(op_name, factory); }
 };

@@ -17,7 +17,7 @@ struct StepContext {
   std::uint64_t seed = 0;
   std::int64_t first_sample = 0;  // place of the batch's first sample in the whole stream of training samples
   double learning_rate = 0;
-  std::int64_t updates = 0;       // optimiser updates done, this one included
+  std::int64_t updates = 0;  // optimiser updates done, this one included
 };
 
 // What a kernel is to be made for.

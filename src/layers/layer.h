@@ -22,6 +22,7 @@ struct ModelContext {
   std::int64_t global_batch = 1;  // what the loss is averaged over
   std::int64_t bn_group = 1;      // samples a batch-norm group
   std::int64_t classes = 0;
+  std::vector<float> class_weights = {};  // [classes] or empty: for a loss that has none of its own
 };
 
 // The layer's window on the graph while it adds its nodes.

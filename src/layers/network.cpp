@@ -14,13 +14,14 @@ namespace {
 struct BuiltLayer {
   LayerSpec spec;
   std::unique_ptr<Layer> layer;
-  std::map<std::string, int> parameters;   // name within the layer -> index in Graph::parameters
+  std::map<std::string, int> parameters;  // name within the layer -> index in Graph::parameters
   std::map<std::string, ValueId> made;
 };
 
 class NetworkBuilder final : public LayerBuilder {
  public:
   NetworkBuilder(const NetworkSpec& spec, const ModelContext& context, Mode mode) : context_(context), mode_(mode) {
+    context_.class_weights = spec.class_weights;
     Shape images{context.batch};
     for (int dim = 0; dim < spec.input.rank(); ++dim) images.push_back(spec.input[dim]);
     graph_.images = graph_.add_value({"images", images, DType::f32, Role::input});
@@ -85,8 +86,8 @@ class NetworkBuilder final : public LayerBuilder {
   }
 
   ValueId parameter_gradient(const std::string& name) override {
-    Parameter& parameter = graph_.parameters[static_cast<std::size_t>(
-        layers_[static_cast<std::size_t>(current_)].parameters.at(name))];
+    Parameter& parameter =
+        graph_.parameters[static_cast<std::size_t>(layers_[static_cast<std::size_t>(current_)].parameters.at(name))];
     if (parameter.gradient == kNoValue)
       parameter.gradient =
           new_value({"d " + parameter.name, graph_[parameter.value].shape, DType::f32, Role::parameter_gradient});
@@ -118,7 +119,8 @@ class NetworkBuilder final : public LayerBuilder {
   [[noreturn]] void fail_shape(const LayerSpec& spec, const ShapeError& error) const {
     std::string inputs;
     for (const std::string& name : spec.in)
-      inputs += fmt::format("{}'{}' gives {}", inputs.empty() ? "" : ", ", name, to_string(graph_[value_of_.at(name)].shape));
+      inputs +=
+          fmt::format("{}'{}' gives {}", inputs.empty() ? "" : ", ", name, to_string(graph_[value_of_.at(name)].shape));
     fail_input("{}: layer '{}' ({}): {}; {}", spec.place, spec.id, spec.type, error.message, inputs);
   }
 
@@ -135,7 +137,8 @@ class NetworkBuilder final : public LayerBuilder {
     bool trained = false;
     for (const std::string& name : spec.in) {
       const auto found = value_of_.find(name);
-      if (found == value_of_.end()) fail_input("{}: layer '{}' reads '{}', which is no layer before it", spec.place, spec.id, name);
+      if (found == value_of_.end())
+        fail_input("{}: layer '{}' reads '{}', which is no layer before it", spec.place, spec.id, name);
       info.in.push_back(found->second);
       shapes.push_back(graph_[found->second].shape);
       trained = trained || trains(found->second);
@@ -169,7 +172,7 @@ class NetworkBuilder final : public LayerBuilder {
   void add_missing_loss() {
     if (layers_.empty()) fail_input("the model has no layers");
     if (layers_.back().layer->is_loss()) return;
-    const LayerSpec& last = layers_.back().spec;
+    const LayerSpec last = layers_.back().spec;  // a copy: adding a layer may move the list
     const LayerType* type = find_layer_type("softmax_cross_entropy");
     FieldValues values = defaults_of(type->fields);
     LayerSpec loss{.id = "loss", .type = type->name, .in = {last.id}, .values = values, .place = last.place};
@@ -207,7 +210,8 @@ class NetworkBuilder final : public LayerBuilder {
   ValueId sum_of(const std::vector<ValueId>& gradients) {
     ValueId total = gradients[0];
     for (std::size_t i = 1; i < gradients.size(); ++i) {
-      const ValueId sum = new_value({graph_[total].name + " sum", graph_[total].shape, graph_[total].dtype, Role::gradient});
+      const ValueId sum =
+          new_value({graph_[total].name + " sum", graph_[total].shape, graph_[total].dtype, Role::gradient});
       emit(Add{}, {total, gradients[i]}, {sum}, Phase::backward_input);
       total = sum;
     }

@@ -21,6 +21,7 @@ struct NetworkSpec {
   Shape input;  // [C,H,W]
   std::int64_t classes = 0;
   std::vector<LayerSpec> layers;  // in an order in which inputs come first
+  std::vector<float> class_weights = {};  // [classes]: of a classifier's loss that has none of its own; empty: none
 };
 
 // Adds every layer's forward nodes, and in Mode::train the backward nodes too. A network that ends in log_softmax gets

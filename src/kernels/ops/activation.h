@@ -11,17 +11,24 @@ enum class Activation { relu, leaky_relu, gelu, sigmoid, tanh };
 
 constexpr const char* name_of(Activation function) {
   switch (function) {
-    case Activation::relu: return "relu";
-    case Activation::leaky_relu: return "leaky_relu";
-    case Activation::gelu: return "gelu";
-    case Activation::sigmoid: return "sigmoid";
-    case Activation::tanh: return "tanh";
+    case Activation::relu:
+      return "relu";
+    case Activation::leaky_relu:
+      return "leaky_relu";
+    case Activation::gelu:
+      return "gelu";
+    case Activation::sigmoid:
+      return "sigmoid";
+    case Activation::tanh:
+      return "tanh";
   }
   return "?";
 }
 
 // Whether the gradient is computed from the function's value y (then x need not be kept) or from x.
-constexpr bool gradient_from_output(Activation function) { return function != Activation::gelu; }
+constexpr bool gradient_from_output(Activation function) {
+  return function != Activation::gelu;
+}
 
 // in: x; out: y
 struct ActivationForward final : Op {

@@ -21,10 +21,13 @@ struct BatchNormStatistics final : Op {
     return 3.0 * static_cast<double>(in[0].elements());
   }
   // running averages are updated where they lie
-  std::vector<int> in_place(int out) const override { return out >= 2 ? std::vector<int>{out - 1} : std::vector<int>{}; }
+  std::vector<int> in_place(int out) const override {
+    return out >= 2 ? std::vector<int>{out - 1} : std::vector<int>{};
+  }
 };
 
-// Evaluation: the running averages as the statistics of one group. in: running_mean, running_var; out: mean, istd [1,C].
+// Evaluation: the running averages as the statistics of one group. in: running_mean, running_var; out: mean, istd
+// [1,C].
 struct BatchNormRunning final : Op {
   double eps = 1e-5;
 
@@ -33,7 +36,8 @@ struct BatchNormRunning final : Op {
 
 // y = (x - mean) * istd * gamma + beta, then + residual, then max(0, .).
 // in: x, mean, istd, gamma [C], beta [C], [residual (shape of x)]; out: y, [mask u8: one bit an element, y > 0].
-// The mask exists when relu and residual both do: backward can then not tell it from x. Its layout is the backend's own.
+// The mask exists when relu and residual both do: backward can then not tell it from x. Its layout is the backend's
+// own.
 struct BatchNormApply final : Op {
   std::int64_t group = 0;
   bool relu = false;
@@ -46,7 +50,9 @@ struct BatchNormApply final : Op {
   double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {
     return (2.0 + residual + relu) * static_cast<double>(in[0].elements());
   }
-  std::vector<int> in_place(int out) const override { return out == 0 && residual ? std::vector<int>{5} : std::vector<int>{}; }
+  std::vector<int> in_place(int out) const override {
+    return out == 0 && residual ? std::vector<int>{5} : std::vector<int>{};
+  }
 };
 
 // What of a fused relu the backward part has to undo.
@@ -67,7 +73,10 @@ struct BatchNormBackwardReduce final : Op {
 
   std::string_view name() const override { return "batch_norm.backward_reduce"; }
   std::string attributes() const override {
-    return fmt::format("group {}{}{}{}", group, mask == ReluMask::none ? "" : mask == ReluMask::bits ? " mask" : " relu",
+    return fmt::format("group {}{}{}{}", group,
+                       mask == ReluMask::none   ? ""
+                       : mask == ReluMask::bits ? " mask"
+                                                : " relu",
                        second_gradient ? " sum" : "", write_d ? " write" : "");
   }
   double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {

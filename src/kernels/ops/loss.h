@@ -1,6 +1,6 @@
-// Losses and log-softmax. A loss op's first output is its report: two f64, the loss (already divided by the global batch)
-// and the number of correct samples. Its second is the gradient, already divided by the global batch too: averaging
-// happens here and nowhere else. A label of -1 marks a row that is not there (the tail of an evaluation set).
+// Losses and log-softmax. A loss op's first output is its report: two f64, the loss (already divided by the global
+// batch) and the number of correct samples. Its second is the gradient, already divided by the global batch too:
+// averaging happens here and nowhere else. A label of -1 marks a row that is not there (the tail of an evaluation set).
 #pragma once
 
 #include <fmt/format.h>

@@ -14,7 +14,8 @@ struct PoolArgs {
   Pair pad = {0, 0};
 
   std::string text() const {
-    return fmt::format("kernel {}x{} stride {}x{} pad {}x{}", kernel[0], kernel[1], stride[0], stride[1], pad[0], pad[1]);
+    return fmt::format("kernel {}x{} stride {}x{} pad {}x{}", kernel[0], kernel[1], stride[0], stride[1], pad[0],
+                       pad[1]);
   }
 };
 

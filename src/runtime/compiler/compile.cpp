@@ -40,8 +40,8 @@ void add_update(Program& program, const CompileOptions& options) {
     const Place& place = memory.places[static_cast<std::size_t>(parameter.value)];
     if (place.region != Region::parameters) continue;
     const auto begin = static_cast<std::int64_t>(place.offset / sizeof(float));
-    update.segments.push_back({begin, begin + static_cast<std::int64_t>(place.bytes / sizeof(float)),
-                               parameter.decay || options.decay_all});
+    update.segments.push_back(
+        {begin, begin + static_cast<std::int64_t>(place.bytes / sizeof(float)), parameter.decay || options.decay_all});
   }
 
   const auto flat_value = [&](const std::string& name, Role role, Region region, std::size_t offset) {
@@ -55,7 +55,8 @@ void add_update(Program& program, const CompileOptions& options) {
     for (const bool first : {true, false}) {
       AccumulateGradients op;
       op.first = first;
-      add_node(program, {std::make_shared<const AccumulateGradients>(op), {sum, gradients}, {sum}, Phase::update, -1}, options);
+      add_node(program, {std::make_shared<const AccumulateGradients>(op), {sum, gradients}, {sum}, Phase::update, -1},
+               options);
     }
     gradients = sum;
   }
@@ -99,9 +100,12 @@ std::vector<std::string> optimizer_state_names(const OptimizerArgs& args) {
   OptimizerUpdate update;
   update.args = args;
   switch (update.state_count()) {
-    case 0: return {};
-    case 1: return {"momentum"};
-    default: return {"moment1", "moment2"};
+    case 0:
+      return {};
+    case 1:
+      return {"momentum"};
+    default:
+      return {"moment1", "moment2"};
   }
 }
 

@@ -170,9 +170,12 @@ void fuse_batch_norm_gradient(Rewriter& r, int relu_gradient, ValueId x, ValueId
   bool others = false;
   for (const int reader : r.readers(d)) {
     const bool of_this_norm = r.node(reader).in.size() > 1 && r.node(reader).in[1] == x;
-    if (r.op<BatchNormBackwardReduce>(reader) && of_this_norm) reduce = reader;
-    else if (r.op<BatchNormBackwardInput>(reader) && of_this_norm) input = reader;
-    else others = true;
+    if (r.op<BatchNormBackwardReduce>(reader) && of_this_norm)
+      reduce = reader;
+    else if (r.op<BatchNormBackwardInput>(reader) && of_this_norm)
+      input = reader;
+    else
+      others = true;
   }
   if (reduce < 0) return;
 
@@ -269,9 +272,12 @@ void fuse_log_softmax(Rewriter& r) {
     int gradient = -1;
     bool others = false;
     for (const int reader : r.readers(log_p)) {
-      if (r.op<CrossEntropy>(reader)) loss = reader;
-      else if (r.op<LogSoftmaxBackward>(reader)) gradient = reader;
-      else others = true;
+      if (r.op<CrossEntropy>(reader))
+        loss = reader;
+      else if (r.op<LogSoftmaxBackward>(reader))
+        gradient = reader;
+      else
+        others = true;
     }
     if (loss < 0 || others) continue;
     CrossEntropy fused = *r.op<CrossEntropy>(loss);

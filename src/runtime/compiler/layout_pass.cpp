@@ -93,9 +93,9 @@ class LayoutPass {
   ValueId copy_of(ValueId id, const Layout& layout) {
     const Value original = result_.graph[id];
     const Role role = original.role == Role::gradient || original.role == Role::parameter_gradient ? Role::gradient
-                                                                                                    : Role::activation;
-    const ValueId copy = result_.graph.add_value({original.name + " as " + to_string(layout), original.shape,
-                                                  original.dtype, role});
+                                                                                                   : Role::activation;
+    const ValueId copy =
+        result_.graph.add_value({original.name + " as " + to_string(layout), original.shape, original.dtype, role});
     result_.descs.push_back({original.shape, original.dtype, layout});
     decided_.push_back(true);
     return copy;
@@ -126,6 +126,8 @@ class LayoutPass {
 
 }  // namespace
 
-LaidOutGraph choose_layouts(Graph graph, const Backend& backend) { return LayoutPass(std::move(graph), backend).run(); }
+LaidOutGraph choose_layouts(Graph graph, const Backend& backend) {
+  return LayoutPass(std::move(graph), backend).run();
+}
 
 }  // namespace trifold

@@ -9,7 +9,9 @@ namespace trifold {
 namespace {
 
 constexpr std::size_t kAlign = 64;
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlign - 1) / kAlign * kAlign;
+}
 
 // Values that lie in one piece of memory (views, updates in place) form a family, found by union-find.
 class Families {
@@ -36,13 +38,19 @@ struct Lifetime {
 
 Region region_of(Role role) {
   switch (role) {
-    case Role::input: return Region::inputs;
-    case Role::parameter: return Region::parameters;
-    case Role::parameter_gradient: return Region::gradients;
-    case Role::state: return Region::states;
-    case Role::report: return Region::reports;
+    case Role::input:
+      return Region::inputs;
+    case Role::parameter:
+      return Region::parameters;
+    case Role::parameter_gradient:
+      return Region::gradients;
+    case Role::state:
+      return Region::states;
+    case Role::report:
+      return Region::reports;
     case Role::activation:
-    case Role::gradient: break;
+    case Role::gradient:
+      break;
   }
   return Region::arena;
 }
@@ -91,8 +99,10 @@ class Planner {
   void join_views() {
     for (const Node& node : graph_.nodes) {
       if (!node.op->is_view()) continue;
-      if (in_arena(node.in[0])) families_.join(node.out[0], node.in[0]);
-      else place(node.out[0]) = place(node.in[0]);  // a view of the images
+      if (in_arena(node.in[0]))
+        families_.join(node.out[0], node.in[0]);
+      else
+        place(node.out[0]) = place(node.in[0]);  // a view of the images
     }
   }
 
@@ -124,7 +134,8 @@ class Planner {
           if (std::ranges::find(taken, root) != taken.end() || root == families_.root(out)) continue;
           if (descs_[static_cast<std::size_t>(in)].bytes() != descs_[static_cast<std::size_t>(out)].bytes()) continue;
           // Read through two inputs of this node: it must not be overwritten by either.
-          if (std::ranges::count_if(node.in, [&](ValueId id) { return in_arena(id) && families_.root(id) == root; }) > 1)
+          if (std::ranges::count_if(node.in, [&](ValueId id) { return in_arena(id) && families_.root(id) == root; }) >
+              1)
             continue;
           const Lifetime joined = {lifetime(in).first, std::max(lifetime(in).last, lifetime(out).last)};
           families_.join(out, in);
@@ -165,8 +176,10 @@ class Planner {
       const bool scratch = request.root < 0;
       const std::string name = scratch ? "scratch of " + node_name(-1 - request.root) : graph_[request.root].name;
       plan_.blocks.push_back({name, offset, request.bytes, request.life.first, request.life.last});
-      if (scratch) plan_.scratch_offset[static_cast<std::size_t>(-1 - request.root)] = offset;
-      else family_offset[static_cast<std::size_t>(request.root)] = offset;
+      if (scratch)
+        plan_.scratch_offset[static_cast<std::size_t>(-1 - request.root)] = offset;
+      else
+        family_offset[static_cast<std::size_t>(request.root)] = offset;
       region_bytes(Region::arena) = std::max(region_bytes(Region::arena), offset + request.bytes);
     }
     for (ValueId id = 0; id < static_cast<ValueId>(graph_.values.size()); ++id) {
@@ -185,7 +198,8 @@ class Planner {
   std::size_t lowest_free(std::size_t bytes, const Lifetime& life) const {
     std::vector<std::pair<std::size_t, std::size_t>> taken;  // offset, end
     for (const ArenaBlock& block : plan_.blocks)
-      if (block.first <= life.last && life.first <= block.last) taken.emplace_back(block.offset, block.offset + block.bytes);
+      if (block.first <= life.last && life.first <= block.last)
+        taken.emplace_back(block.offset, block.offset + block.bytes);
     std::ranges::sort(taken);
     std::size_t offset = 0;
     for (const auto& [begin, end] : taken) {
@@ -207,15 +221,24 @@ class Planner {
 
 const char* name_of(Region region) {
   switch (region) {
-    case Region::none: return "none";
-    case Region::arena: return "arena";
-    case Region::parameters: return "parameters";
-    case Region::gradients: return "gradients";
-    case Region::accumulated: return "accumulated gradients";
-    case Region::optimizer: return "optimizer state";
-    case Region::states: return "states";
-    case Region::inputs: return "inputs";
-    case Region::reports: return "reports";
+    case Region::none:
+      return "none";
+    case Region::arena:
+      return "arena";
+    case Region::parameters:
+      return "parameters";
+    case Region::gradients:
+      return "gradients";
+    case Region::accumulated:
+      return "accumulated gradients";
+    case Region::optimizer:
+      return "optimizer state";
+    case Region::states:
+      return "states";
+    case Region::inputs:
+      return "inputs";
+    case Region::reports:
+      return "reports";
   }
   return "?";
 }

@@ -35,8 +35,8 @@ std::string to_string(const Program& program) {
     const Node& node = program.graph.nodes[i];
     const std::string layer = node.layer < 0 ? "-" : program.graph.layers[static_cast<std::size_t>(node.layer)].id;
     const std::string kernel = program.kernels[i] ? program.kernels[i]->implementation() : "view";
-    text += fmt::format("{:4} {} {:<14} {:<40} {:<14} {} -> {}\n", i, name_of(node.phase), layer, to_string(*node.op), kernel,
-                        list(node.in), list(node.out));
+    text += fmt::format("{:4} {} {:<14} {:<40} {:<14} {} -> {}\n", i, name_of(node.phase), layer, to_string(*node.op),
+                        kernel, list(node.in), list(node.out));
   }
   return text;
 }

@@ -77,7 +77,8 @@ std::vector<float> Executable::read(ValueId id) const {
 void Executable::write(ValueId id, std::span<const float> plain) const {
   const TensorDesc& desc = program_.descs[static_cast<std::size_t>(id)];
   const auto elements = static_cast<std::size_t>(desc.elements());
-  TRIFOLD_CHECK(plain.size() == elements, "'{}' has {} elements, not {}", program_.graph[id].name, elements, plain.size());
+  TRIFOLD_CHECK(plain.size() == elements, "'{}' has {} elements, not {}", program_.graph[id].name, elements,
+                plain.size());
   to_layout(plain, desc.shape, desc.layout, {data<float>(id), elements});
 }
 

@@ -28,10 +28,19 @@ typedef float Vec __attribute__((vector_size(kLanes * sizeof(float))));
 typedef float VecU __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
 typedef std::int32_t IVec __attribute__((vector_size(kLanes * sizeof(float))));
 
-inline Vec load(const float* p) { return *reinterpret_cast<const VecU*>(p); }
-inline void store(float* p, Vec v) { *reinterpret_cast<VecU*>(p) = v; }
-inline Vec broadcast(float x) { return x - Vec{}; }  // x - 0 is x, so one instruction; x + 0 is not (for x = -0)
-inline Vec zero() { return Vec{}; }
+inline Vec load(const float* p) {
+  return *reinterpret_cast<const VecU*>(p);
+}
+inline void store(float* p, Vec v) {
+  *reinterpret_cast<VecU*>(p) = v;
+}
+// x - 0 is x for every x, so the compiler leaves one instruction; x + 0 is not (for x = -0).
+inline Vec broadcast(float x) {
+  return x - Vec{};
+}
+inline Vec zero() {
+  return Vec{};
+}
 
 inline Vec fma(Vec a, Vec b, Vec c) {
 #if defined(__AVX512F__)
@@ -70,7 +79,9 @@ inline Vec min(Vec a, Vec b) {
 }
 
 // x where mask is all ones, else 0. Masks come from comparisons of Vec.
-inline Vec keep(IVec mask, Vec x) { return (Vec)(mask & (IVec)x); }
+inline Vec keep(IVec mask, Vec x) {
+  return (Vec)(mask & (IVec)x);
+}
 
 inline float sum(Vec v) {
   float total = 0;
@@ -102,10 +113,16 @@ inline IVec mask_of(unsigned bits) {
 }
 
 // a where mask is all ones, else b.
-inline Vec select(IVec mask, Vec a, Vec b) { return mask ? a : b; }
-inline IVec select(IVec mask, IVec a, IVec b) { return mask ? a : b; }
+inline Vec select(IVec mask, Vec a, Vec b) {
+  return mask ? a : b;
+}
+inline IVec select(IVec mask, IVec a, IVec b) {
+  return mask ? a : b;
+}
 
-inline Vec absolute(Vec x) { return (Vec)((IVec)x & 0x7fffffff); }
+inline Vec absolute(Vec x) {
+  return (Vec)((IVec)x & 0x7fffffff);
+}
 
 inline Vec square_root(Vec x) {
 #if defined(__AVX512F__)
@@ -173,6 +190,30 @@ inline double sum_double(Vec v) {
   double total = 0;
   for (int i = 0; i < kLanes; ++i) total += v[i];
   return total;
+}
+
+// Small unsigned numbers kept a byte each.
+inline IVec load_bytes(const std::uint8_t* p) {
+#if defined(__AVX512F__)
+  return (IVec)_mm512_maskz_cvtepu8_epi32(kAllLanes, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#elif defined(__AVX2__)
+  return (IVec)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+#else
+  IVec v;
+  for (int i = 0; i < kLanes; ++i) v[i] = p[i];
+  return v;
+#endif
+}
+
+inline void store_bytes(std::uint8_t* p, IVec v) {
+#if defined(__AVX512F__)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_maskz_cvtepi32_epi8(kAllLanes, (__m512i)v));
+#elif defined(__AVX2__)
+  const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
+#else
+  for (int i = 0; i < kLanes; ++i) p[i] = static_cast<std::uint8_t>(v[i]);
+#endif
 }
 
 }  // namespace trifold::cpu::TRIFOLD_ISA

@@ -1,0 +1,143 @@
+// Optimiser updates on the CPU: one pass over the flat buffers, threads share them evenly whatever the parameters'
+// sizes.
+#include "kernels/ops/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/simd/element_loops.h"
+#include "kernels/cpu/simd/optimizer_loops.h"
+
+namespace trifold::cpu {
+namespace {
+
+constexpr std::int64_t kGrain = 1024;
+constexpr int kMaxThreads = 256;
+
+class UpdateKernel final : public Kernel {
+ public:
+  explicit UpdateKernel(const KernelRequest& request)
+      : op_(op_as<OptimizerUpdate>(request)), elements_(request.in[0].elements()) {}
+
+  void run(const StepContext& context) override {
+    double norm = 0;
+    float gradient_scale = 1;
+    if (op_.args.clip_norm > 0) {
+      norm = std::sqrt(sum_of_squares(in(1), {0, elements_}));
+      gradient_scale = static_cast<float>(std::min(1.0, op_.args.clip_norm / (norm + 1e-6)));
+    }
+    out<double>(static_cast<std::size_t>(1 + op_.state_count()))[0] = norm;
+    if (op_.args.kind == OptimizerKind::lars) {
+      for (const ParameterSegment& segment : op_.segments) lars(segment, context, gradient_scale);
+      return;
+    }
+    parallel_for(
+        elements_,
+        [&](Range mine) {
+          for (const ParameterSegment& segment : op_.segments) {
+            const Range part{std::max(mine.begin, segment.begin), std::min(mine.end, segment.end)};
+            if (part.empty()) continue;
+            const double decay = segment.decay ? op_.args.weight_decay : 0.0;
+            if (op_.args.kind == OptimizerKind::sgd)
+              sgd(part, context.learning_rate, decay, gradient_scale);
+            else
+              adam(part, context, decay, gradient_scale);
+          }
+        },
+        kGrain);
+  }
+
+ private:
+  void sgd(Range range, double rate, double decay, float gradient_scale) const {
+    optimizer_loops().sgd({.weights = out(0),
+                           .gradients = in(1),
+                           .velocity = op_.state_count() > 0 ? out(1) : nullptr,
+                           .rate = static_cast<float>(rate),
+                           .momentum = static_cast<float>(op_.args.momentum),
+                           .weight_decay = static_cast<float>(decay),
+                           .nesterov = op_.args.nesterov,
+                           .gradient_scale = gradient_scale},
+                          range);
+  }
+
+  void adam(Range range, const StepContext& context, double decay, float gradient_scale) const {
+    const double updates = static_cast<double>(context.updates);
+    const AdamArgs args{.weights = out(0),
+                        .gradients = in(1),
+                        .mean = out(1),
+                        .square = out(2),
+                        .rate = static_cast<float>(context.learning_rate),
+                        .beta1 = static_cast<float>(op_.args.beta1),
+                        .beta2 = static_cast<float>(op_.args.beta2),
+                        .eps = static_cast<float>(op_.args.eps),
+                        .weight_decay = static_cast<float>(decay),
+                        .mean_correction = 1 - std::pow(op_.args.beta1, updates),
+                        .square_correction = 1 - std::pow(op_.args.beta2, updates),
+                        .gradient_scale = gradient_scale};
+    if (op_.args.kind == OptimizerKind::adam)
+      optimizer_loops().adam(args, range);
+    else
+      optimizer_loops().adamw(args, range);
+  }
+
+  // You et al.: the layer's own rate, trust * |w| / (|g| + decay * |w|), scales what enters the momentum.
+  void lars(const ParameterSegment& segment, const StepContext& context, float gradient_scale) const {
+    double local = 1;
+    const double decay = segment.decay ? op_.args.weight_decay : 0.0;
+    if (segment.decay) {
+      const double weight = std::sqrt(sum_of_squares(in(0), {segment.begin, segment.end}));
+      const double gradient = gradient_scale * std::sqrt(sum_of_squares(in(1), {segment.begin, segment.end}));
+      if (weight > 0 && gradient > 0) local = op_.args.trust * weight / (gradient + decay * weight);
+    }
+    parallel_for(
+        segment.end - segment.begin,
+        [&](Range range) {
+          sgd({segment.begin + range.begin, segment.begin + range.end}, context.learning_rate, local * decay,
+              static_cast<float>(local * gradient_scale));
+        },
+        kGrain);
+  }
+
+  static double sum_of_squares(const float* x, Range range) {
+    double sums[kMaxThreads] = {};
+    parallel([&](int thread, int threads) {
+      const Range part = share(range.size(), thread, threads, kGrain);
+      sums[thread] = optimizer_loops().sum_of_squares(x, {range.begin + part.begin, range.begin + part.end});
+    });
+    double total = 0;
+    for (const double sum : sums) total += sum;
+    return total;
+  }
+
+  OptimizerUpdate op_;
+  std::int64_t elements_;
+};
+
+class AccumulateKernel final : public Kernel {
+ public:
+  explicit AccumulateKernel(const KernelRequest& request)
+      : first_(op_as<AccumulateGradients>(request).first), elements_(request.in[0].elements()) {}
+
+  void run(const StepContext&) override {
+    parallel_for(
+        elements_,
+        [&](Range range) {
+          if (first_)
+            std::copy(in(1) + range.begin, in(1) + range.end, out(0) + range.begin);
+          else
+            element_loops().add_in_place(in(1), out(0), range);
+        },
+        kGrain);
+  }
+
+ private:
+  bool first_;
+  std::int64_t elements_;
+};
+
+const RegisterKernel update(cpu_backend(), "optimizer.update", make_kernel<UpdateKernel>);
+const RegisterKernel accumulate(cpu_backend(), "optimizer.accumulate", make_kernel<AccumulateKernel>);
+
+}  // namespace
+}  // namespace trifold::cpu

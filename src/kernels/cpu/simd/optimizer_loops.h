@@ -1,0 +1,46 @@
+// Optimiser updates over a range of the flat parameter buffers, on the calling thread, in one pass.
+#pragma once
+
+#include "runtime/core/parallel.h"
+
+namespace trifold::cpu {
+
+// g = gradient_scale * gradient + weight_decay * weight; velocity = momentum * velocity + g;
+// weight -= rate * (nesterov ? g + momentum * velocity : velocity). Without velocity: weight -= rate * g.
+struct SgdArgs {
+  float* weights = nullptr;
+  const float* gradients = nullptr;
+  float* velocity = nullptr;  // zeros before the first update; none: no momentum
+  float rate = 0;
+  float momentum = 0;
+  float weight_decay = 0;
+  bool nesterov = false;
+  float gradient_scale = 1;  // of clipping
+};
+
+// mean and square are the averages of g and g^2; corrections are 1 - beta^updates.
+// weight -= rate * (mean / mean_correction) / (sqrt(square / square_correction) + eps).
+// adam: g = gradient_scale * gradient + weight_decay * weight. adamw: weight *= 1 - rate * weight_decay first.
+struct AdamArgs {
+  float* weights = nullptr;
+  const float* gradients = nullptr;
+  float* mean = nullptr;
+  float* square = nullptr;
+  float rate = 0;
+  float beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f;
+  float weight_decay = 0;
+  double mean_correction = 1, square_correction = 1;
+  float gradient_scale = 1;
+};
+
+struct OptimizerLoops {
+  void (*sgd)(const SgdArgs& args, Range elements);
+  void (*adam)(const AdamArgs& args, Range elements);
+  void (*adamw)(const AdamArgs& args, Range elements);
+  double (*sum_of_squares)(const float* x, Range elements);
+  void (*scale)(float* x, float factor, Range elements);  // in place
+};
+
+const OptimizerLoops& optimizer_loops();
+
+}  // namespace trifold::cpu

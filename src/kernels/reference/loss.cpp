@@ -1,0 +1,138 @@
+// The losses and log-softmax, row by row. A gradient may be written over the input: a row is read before it is written.
+#include "kernels/ops/loss.h"
+
+#include <cmath>
+
+#include "kernels/backend.h"
+
+namespace trifold::reference {
+namespace {
+
+struct Rows {
+  std::int64_t count = 0;
+  std::int64_t width = 0;
+
+  explicit Rows(const Shape& shape) : count(shape[0]), width(shape[1]) {}
+};
+
+std::int64_t first_maximum(const float* row, std::int64_t width) {
+  std::int64_t best = 0;
+  for (std::int64_t k = 1; k < width; ++k)
+    if (row[k] > row[best]) best = k;
+  return best;
+}
+
+// log(sum(exp(row))), without overflow
+double log_sum_exp(const float* row, std::int64_t width) {
+  const double largest = row[first_maximum(row, width)];
+  double sum = 0;
+  for (std::int64_t k = 0; k < width; ++k) sum += std::exp(row[k] - largest);
+  return largest + std::log(sum);
+}
+
+class LogSoftmaxForwardKernel final : public Kernel {
+ public:
+  explicit LogSoftmaxForwardKernel(const KernelRequest& request) : rows_(request.in[0].shape) {}
+
+  void run(const StepContext&) override {
+    for (std::int64_t n = 0; n < rows_.count; ++n) {
+      const float* x = in(0) + n * rows_.width;
+      const double normaliser = log_sum_exp(x, rows_.width);
+      for (std::int64_t k = 0; k < rows_.width; ++k)
+        out(0)[n * rows_.width + k] = static_cast<float>(x[k] - normaliser);
+    }
+  }
+
+ private:
+  Rows rows_;
+};
+
+class LogSoftmaxBackwardKernel final : public Kernel {
+ public:
+  explicit LogSoftmaxBackwardKernel(const KernelRequest& request) : rows_(request.in[0].shape) {}
+
+  void run(const StepContext&) override {
+    for (std::int64_t n = 0; n < rows_.count; ++n) {
+      const float* dy = in(0) + n * rows_.width;
+      const float* y = in(1) + n * rows_.width;
+      double sum = 0;
+      for (std::int64_t k = 0; k < rows_.width; ++k) sum += dy[k];
+      for (std::int64_t k = 0; k < rows_.width; ++k)
+        out(0)[n * rows_.width + k] = static_cast<float>(dy[k] - std::exp(static_cast<double>(y[k])) * sum);
+    }
+  }
+
+ private:
+  Rows rows_;
+};
+
+class CrossEntropyKernel final : public Kernel {
+ public:
+  explicit CrossEntropyKernel(const KernelRequest& request)
+      : op_(op_as<CrossEntropy>(request)), rows_(request.in[0].shape) {}
+
+  void run(const StepContext&) override {
+    double loss = 0;
+    double correct = 0;
+    for (std::int64_t n = 0; n < rows_.count; ++n) {
+      const float* x = in(0) + n * rows_.width;
+      float* gradient = op_.gradient ? out(1) + n * rows_.width : nullptr;
+      const std::int64_t label = in<std::int32_t>(1)[n];
+      if (label < 0) {
+        for (std::int64_t k = 0; op_.gradient && k < rows_.width; ++k) gradient[k] = 0;
+        continue;
+      }
+      if (first_maximum(x, rows_.width) == label) correct += 1;
+      const double weight = op_.class_weights.empty() ? 1.0 : op_.class_weights[static_cast<std::size_t>(label)];
+      const double factor = weight / static_cast<double>(op_.global_batch);
+      const double normaliser = op_.log_input ? 0.0 : log_sum_exp(x, rows_.width);
+      for (std::int64_t k = 0; k < rows_.width; ++k) {
+        const double target = (k == label ? 1 - op_.smoothing : 0.0) + op_.smoothing / static_cast<double>(rows_.width);
+        const double log_p = x[k] - normaliser;
+        loss -= factor * target * log_p;
+        if (op_.gradient) gradient[k] = static_cast<float>(factor * ((op_.log_input ? 0.0 : std::exp(log_p)) - target));
+      }
+    }
+    out<double>(0)[0] = loss;
+    out<double>(0)[1] = correct;
+  }
+
+ private:
+  CrossEntropy op_;
+  Rows rows_;
+};
+
+class MeanSquaresKernel final : public Kernel {
+ public:
+  explicit MeanSquaresKernel(const KernelRequest& request)
+      : op_(op_as<MeanSquares>(request)), rows_(request.in[0].shape) {}
+
+  void run(const StepContext&) override {
+    const double share = 1 / (static_cast<double>(rows_.width) * static_cast<double>(op_.global_batch));
+    double loss = 0;
+    for (std::int64_t n = 0; n < rows_.count; ++n) {
+      const bool present = in<std::int32_t>(2)[n] >= 0;
+      for (std::int64_t i = n * rows_.width; i < (n + 1) * rows_.width; ++i) {
+        const double difference = present ? static_cast<double>(in(0)[i]) - in(1)[i] : 0.0;
+        loss += difference * difference * share;
+        if (op_.gradient) out(1)[i] = static_cast<float>(2 * difference * share);
+      }
+    }
+    out<double>(0)[0] = loss;
+    out<double>(0)[1] = 0;
+  }
+
+ private:
+  MeanSquares op_;
+  Rows rows_;
+};
+
+const RegisterKernel log_softmax_forward(reference_backend(), "log_softmax.forward",
+                                         make_kernel<LogSoftmaxForwardKernel>);
+const RegisterKernel log_softmax_backward(reference_backend(), "log_softmax.backward",
+                                          make_kernel<LogSoftmaxBackwardKernel>);
+const RegisterKernel cross_entropy(reference_backend(), "cross_entropy", make_kernel<CrossEntropyKernel>);
+const RegisterKernel mean_squares(reference_backend(), "mse", make_kernel<MeanSquaresKernel>);
+
+}  // namespace
+}  // namespace trifold::reference

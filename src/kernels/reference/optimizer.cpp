@@ -1,0 +1,106 @@
+// The updates, parameter by parameter, with the meaning they have in torch.optim (sgd without dampening, adam, adamw);
+// lars is You et al. 2017: a local rate a parameter, then sgd with momentum. State starts at zero.
+#include "kernels/ops/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/backend.h"
+
+namespace trifold::reference {
+namespace {
+
+double norm_of(const float* values, const ParameterSegment& segment) {
+  double squares = 0;
+  for (std::int64_t i = segment.begin; i < segment.end; ++i) squares += static_cast<double>(values[i]) * values[i];
+  return std::sqrt(squares);
+}
+
+class UpdateKernel final : public Kernel {
+ public:
+  explicit UpdateKernel(const KernelRequest& request) : op_(op_as<OptimizerUpdate>(request)) {}
+
+  void run(const StepContext& context) override {
+    const OptimizerArgs& a = op_.args;
+    double norm = 0;
+    if (a.clip_norm > 0)
+      for (const ParameterSegment& segment : op_.segments) norm = std::hypot(norm, norm_of(in(1), segment));
+    // torch.nn.utils.clip_grad_norm_
+    const double scale = a.clip_norm > 0 ? std::min(1.0, a.clip_norm / (norm + 1e-6)) : 1.0;
+    for (const ParameterSegment& segment : op_.segments) {
+      if (a.kind == OptimizerKind::adam || a.kind == OptimizerKind::adamw)
+        update_adam(segment, scale, context);
+      else
+        update_sgd(segment, scale, context.learning_rate);
+    }
+    out<double>(static_cast<std::size_t>(op_.state_count()) + 1)[0] = norm;
+  }
+
+ private:
+  double decay_of(const ParameterSegment& segment) const { return segment.decay ? op_.args.weight_decay : 0.0; }
+
+  // LARS: how far this parameter may move, from the norms of itself and its gradient.
+  double local_rate(const ParameterSegment& segment, double scale) const {
+    if (op_.args.kind != OptimizerKind::lars || !segment.decay) return 1;
+    const double w = norm_of(in(0), segment);
+    const double g = norm_of(in(1), segment) * scale;
+    return w > 0 && g > 0 ? op_.args.trust * w / (g + op_.args.weight_decay * w) : 1;
+  }
+
+  void update_sgd(const ParameterSegment& segment, double scale, double learning_rate) {
+    const OptimizerArgs& a = op_.args;
+    const double local = local_rate(segment, scale);
+    for (std::int64_t i = segment.begin; i < segment.end; ++i) {
+      const double w = in(0)[i];
+      double step = local * (in(1)[i] * scale + decay_of(segment) * w);
+      if (op_.state_count() == 1) {
+        const double velocity = a.momentum * in(2)[i] + step;
+        out(1)[i] = static_cast<float>(velocity);
+        step = a.nesterov ? step + a.momentum * velocity : velocity;
+      }
+      out(0)[i] = static_cast<float>(w - learning_rate * step);
+    }
+  }
+
+  void update_adam(const ParameterSegment& segment, double scale, const StepContext& context) {
+    const OptimizerArgs& a = op_.args;
+    const double correction1 = 1 - std::pow(a.beta1, static_cast<double>(context.updates));
+    const double correction2 = 1 - std::pow(a.beta2, static_cast<double>(context.updates));
+    for (std::int64_t i = segment.begin; i < segment.end; ++i) {
+      double w = in(0)[i];
+      double g = in(1)[i] * scale;
+      if (a.kind == OptimizerKind::adam)
+        g += decay_of(segment) * w;
+      else
+        w -= context.learning_rate * decay_of(segment) * w;
+      const double m = a.beta1 * in(2)[i] + (1 - a.beta1) * g;
+      const double v = a.beta2 * in(3)[i] + (1 - a.beta2) * g * g;
+      out(1)[i] = static_cast<float>(m);
+      out(2)[i] = static_cast<float>(v);
+      out(0)[i] =
+          static_cast<float>(w - context.learning_rate * (m / correction1) / (std::sqrt(v / correction2) + a.eps));
+    }
+  }
+
+  OptimizerUpdate op_;
+};
+
+class AccumulateKernel final : public Kernel {
+ public:
+  explicit AccumulateKernel(const KernelRequest& request)
+      : first_(op_as<AccumulateGradients>(request).first), elements_(request.in[0].elements()) {}
+
+  void run(const StepContext&) override {
+    for (std::int64_t i = 0; i < elements_; ++i) out(0)[i] = first_ ? in(1)[i] : in(0)[i] + in(1)[i];
+  }
+
+ private:
+  bool first_;
+  std::int64_t elements_;
+};
+
+const RegisterKernel update(reference_backend(), "optimizer.update", make_kernel<UpdateKernel>);
+const RegisterKernel accumulate(reference_backend(), "optimizer.accumulate", make_kernel<AccumulateKernel>);
+
+}  // namespace
+}  // namespace trifold::reference

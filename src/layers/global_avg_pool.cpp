@@ -1,0 +1,34 @@
+// global_avg_pool: the mean of each channel's whole image. x [N,C,H,W] -> y [N,C].
+#include <fmt/format.h>
+
+#include "kernels/ops/pooling.h"
+#include "layers/layer.h"
+
+namespace trifold {
+namespace {
+
+class GlobalAvgPoolLayer final : public Layer {
+ public:
+  Shape infer_shape(std::span<const Shape> in) const override {
+    if (in[0].rank() != 4)
+      throw ShapeError{fmt::format("needs an input of [N, C, H, W] but gets {}", to_string(in[0])), 0};
+    return {in[0][0], in[0][1]};
+  }
+
+  void forward(LayerBuilder& b) const override { b.emit(GlobalAvgPoolForward(), {b.in()}, {b.out()}); }
+
+  void backward(LayerBuilder& b) const override {
+    if (!b.wants_gradient()) return;
+    b.emit(GlobalAvgPoolBackward(), {b.out_gradient()}, {b.make_in_gradient()}, Phase::backward_input);
+  }
+};
+
+const RegisterLayer registration({
+    .name = "global_avg_pool",
+    .help = "the mean of each channel over the whole image",
+    .fields = {},
+    .make = [](const FieldValues&) -> std::unique_ptr<Layer> { return std::make_unique<GlobalAvgPoolLayer>(); },
+});
+
+}  // namespace
+}  // namespace trifold

@@ -1,0 +1,53 @@
+// max_pool: the largest value of each window. x [N,C,H,W] -> y [N,C,H',W']. Training keeps which one it was, in a byte.
+#include <fmt/format.h>
+
+#include "layers/pool_window.h"
+
+namespace trifold {
+namespace {
+
+class MaxPoolLayer final : public Layer {
+ public:
+  explicit MaxPoolLayer(const FieldValues& values) : args_(pool_args(values)) {}
+
+  Shape infer_shape(std::span<const Shape> in) const override {
+    if (args_.kernel[0] * args_.kernel[1] > 256)
+      throw ShapeError{
+          fmt::format("kernel {}x{} is too large: a window has at most 256 places", args_.kernel[0], args_.kernel[1]),
+          {}};
+    return pool_shape(args_, in[0]);
+  }
+
+  void forward(LayerBuilder& b) const override {
+    MaxPoolForward op;
+    op.args = args_;
+    op.keep_argmax = b.mode() == Mode::train;
+    std::vector<ValueId> out = {b.out()};
+    if (op.keep_argmax) {
+      // A copy: making a value may move the graph's own.
+      const Shape shape = b.shape(b.out());
+      out.push_back(b.make("argmax", shape, DType::u8));
+    }
+    b.emit(op, {b.in()}, out);
+  }
+
+  void backward(LayerBuilder& b) const override {
+    if (!b.wants_gradient()) return;
+    MaxPoolBackward op;
+    op.args = args_;
+    b.emit(op, {b.out_gradient(), b.made("argmax")}, {b.make_in_gradient()}, Phase::backward_input);
+  }
+
+ private:
+  PoolArgs args_;
+};
+
+const RegisterLayer registration({
+    .name = "max_pool",
+    .help = "the largest value of each window",
+    .fields = pool_fields(),
+    .make = [](const FieldValues& values) -> std::unique_ptr<Layer> { return std::make_unique<MaxPoolLayer>(values); },
+});
+
+}  // namespace
+}  // namespace trifold

@@ -1,0 +1,17 @@
+// sigmoid: y = 1 / (1 + exp(-x)), element by element.
+#include "layers/activation_layer.h"
+
+namespace trifold {
+namespace {
+
+const RegisterLayer registration({
+    .name = "sigmoid",
+    .help = "1 / (1 + exp(-x))",
+    .fields = {},
+    .make = [](const FieldValues&) -> std::unique_ptr<Layer> {
+      return std::make_unique<ActivationLayer>(Activation::sigmoid);
+    },
+});
+
+}  // namespace
+}  // namespace trifold

@@ -1,0 +1,17 @@
+// tanh: the hyperbolic tangent, element by element.
+#include "layers/activation_layer.h"
+
+namespace trifold {
+namespace {
+
+const RegisterLayer registration({
+    .name = "tanh",
+    .help = "the hyperbolic tangent of x",
+    .fields = {},
+    .make = [](const FieldValues&) -> std::unique_ptr<Layer> {
+      return std::make_unique<ActivationLayer>(Activation::tanh);
+    },
+});
+
+}  // namespace
+}  // namespace trifold

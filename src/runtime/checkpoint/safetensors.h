@@ -1,0 +1,62 @@
+// The safetensors format: u64 little-endian header length, JSON header padded with spaces to 8 bytes, raw data. The
+// reader trusts nothing: whatever is wrong with a file is one Error that names it. Tensors it returns are views.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/checkpoint/mapped_file.h"
+#include "runtime/core/dtype.h"
+#include "runtime/core/shape.h"
+
+namespace trifold {
+
+struct NamedTensor {
+  std::string name;
+  Shape shape = {};
+  DType dtype = DType::f32;
+  std::span<const std::byte> data = {};  // row-major, little-endian, shape.elements() * size_of(dtype)
+};
+
+using SafetensorsMetadata = std::map<std::string, std::string>;
+
+struct SafetensorsView {
+  SafetensorsMetadata metadata;
+  std::vector<NamedTensor> tensors;   // by offset; a file of ours keeps each aligned to its element size
+  std::span<const std::byte> header;  // everything before the data: length, JSON, padding
+  std::span<const std::byte> data;
+};
+
+// `name` is what errors call the bytes. The view points into `bytes`.
+SafetensorsView parse_safetensors(std::span<const std::byte> bytes, const std::string& name);
+
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const std::filesystem::path& file);
+
+  const SafetensorsView& view() const { return view_; }
+  const SafetensorsMetadata& metadata() const { return view_.metadata; }
+  std::span<const NamedTensor> tensors() const { return view_.tensors; }
+  const NamedTensor* find(std::string_view name) const;  // null if there is none
+
+ private:
+  MappedFile mapping_;
+  SafetensorsView view_;
+};
+
+// The order in which tensors lie in a file: widest elements first (so that all are aligned), then by name.
+std::vector<NamedTensor> in_file_order(std::span<const NamedTensor> tensors);
+
+// The header of a file that holds these tensors in this order; the data of each follows it without gaps.
+std::string encode_safetensors_header(std::span<const NamedTensor> tensors, const SafetensorsMetadata& metadata);
+
+// Atomic; streams the tensors from where they are.
+void write_safetensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors,
+                       const SafetensorsMetadata& metadata);
+
+}  // namespace trifold

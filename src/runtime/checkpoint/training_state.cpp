@@ -1,0 +1,77 @@
+#include "runtime/checkpoint/training_state.h"
+
+#include <cmath>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/core/error.h"
+
+namespace trifold {
+namespace {
+
+using nlohmann::json;
+
+// JSON has no infinities and no NaN, and a best loss begins at infinity.
+json exact(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+double exact_from(const json& value) {
+  if (!value.is_string()) return value.get<double>();
+  const auto text = value.get<std::string>();
+  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (text == "inf") return std::numeric_limits<double>::infinity();
+  if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  fail_input("'{}' is not a number", text);
+}
+
+json exact(const std::map<std::string, double>& values) {
+  json object = json::object();
+  for (const auto& [name, value] : values) object[name] = exact(value);
+  return object;
+}
+
+std::map<std::string, double> exact_map_from(const json& object) {
+  std::map<std::string, double> values;
+  for (const auto& [name, value] : object.items()) values[name] = exact_from(value);
+  return values;
+}
+
+}  // namespace
+
+std::string to_json_text(const TrainingState& state) {
+  const json object = {{"step", state.step},
+                       {"epoch", state.epoch},
+                       {"position_in_epoch", state.position_in_epoch},
+                       {"seed", state.seed},
+                       {"rng", state.rng},
+                       {"best_metrics", exact(state.best_metrics)},
+                       {"loss_scale", exact(state.loss_scale)},
+                       {"steps_since_overflow", state.steps_since_overflow},
+                       {"counters", exact(state.counters)}};
+  return object.dump();
+}
+
+TrainingState training_state_from_json(const std::string& text, const std::string& file) {
+  try {
+    const json object = json::parse(text);
+    return {.step = object.at("step").get<std::int64_t>(),
+            .epoch = object.at("epoch").get<std::int64_t>(),
+            .position_in_epoch = object.at("position_in_epoch").get<std::int64_t>(),
+            .seed = object.at("seed").get<std::uint64_t>(),
+            .rng = object.at("rng").get<std::vector<std::uint64_t>>(),
+            .best_metrics = exact_map_from(object.at("best_metrics")),
+            .loss_scale = exact_from(object.at("loss_scale")),
+            .steps_since_overflow = object.at("steps_since_overflow").get<std::int64_t>(),
+            .counters = exact_map_from(object.at("counters"))};
+  } catch (const json::exception& error) {
+    fail_input("the training state in '{}' cannot be read: {}", file, error.what());
+  } catch (const Error& error) {
+    fail_input("the training state in '{}' cannot be read: {}", file, error.what());
+  }
+}
+
+}  // namespace trifold

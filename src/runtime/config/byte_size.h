@@ -1,0 +1,13 @@
+// Amounts of memory as people write them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace trifold {
+
+// "8GB", "512 MiB", "1.5GB", "4096": bytes. KB, MB, GB, TB count by 1000; KiB, MiB, GiB, TiB by 1024.
+std::optional<std::int64_t> parse_byte_size(std::string_view text);
+
+}  // namespace trifold

@@ -1,0 +1,39 @@
+// The "data" section of a job: where the samples come from, how they are changed, in which order they come.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "layers/network.h"
+#include "runtime/config/json_source.h"
+#include "runtime/config/object_type.h"
+#include "runtime/data/augment.h"
+#include "runtime/data/sampler.h"
+#include "runtime/data/source.h"
+
+namespace trifold {
+
+enum class ClassWeighting { none, balanced, listed };
+
+struct DataConfig {
+  DataSource source;  // its path is absolute; its input and classes are the model's (synthetic: data.classes)
+  Normalisation normalize;
+  std::vector<Augmentation> augment;  // of training samples, in this order
+  SampleOrder sampler = SampleOrder::shuffled;
+  ClassWeighting class_weighting = ClassWeighting::none;
+  std::vector<double> class_weights;  // [classes]; of ClassWeighting::listed only
+  std::string shard = "index";        // how ranks divide the samples
+  int threads = 1;                    // that load ahead
+};
+
+bool operator==(const DataConfig& a, const DataConfig& b);
+
+const NestedType& data_section();
+
+// `model` gives shape and classes to check against.
+DataConfig read_data(const JsonNode& section, const NetworkSpec& model);
+
+const char* name_of(SampleOrder order);
+
+}  // namespace trifold

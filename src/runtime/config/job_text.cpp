@@ -1,0 +1,186 @@
+// Writes the resolved job. What the sections read, this writes: a test loads the text again and compares.
+#include <charconv>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/config/job.h"
+
+namespace trifold {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The double with the same shortest decimal form, so that 0.1f is written 0.1.
+double shortest(float value) {
+  char text[32];
+  const auto written = std::to_chars(text, text + sizeof text, value);
+  double result = 0;
+  std::from_chars(text, written.ptr, result);
+  return result;
+}
+
+Json to_json(const std::vector<float>& values) {
+  Json list = Json::array();
+  for (const float value : values) list.push_back(shortest(value));
+  return list;
+}
+
+Json to_json(const FieldValue& value) {
+  return std::visit([](const auto& held) { return Json(held); }, value);
+}
+
+Json model_json(const NetworkSpec& model) {
+  Json json;
+  json["input"] = {model.input[0], model.input[1], model.input[2]};
+  json["classes"] = model.classes;
+  json["layers"] = Json::array();
+  for (const LayerSpec& layer : model.layers) {
+    Json entry;
+    entry["id"] = layer.id;
+    entry["type"] = layer.type;
+    entry["in"] = layer.in.size() == 1 ? Json(layer.in.front()) : Json(layer.in);
+    for (const auto& [name, value] : layer.values.all()) entry[name] = to_json(value);
+    json["layers"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+Json augment_json(const Augmentation& step) {
+  if (const auto* crop = std::get_if<RandomCrop>(&step)) return {{"type", "random_crop"}, {"pad", crop->padding_px}};
+  if (const auto* flip = std::get_if<HorizontalFlip>(&step))
+    return {{"type", "flip"}, {"probability", shortest(flip->probability)}};
+  return {{"type", "cutout"}, {"size", std::get<Cutout>(step).side_px}};
+}
+
+Json data_json(const DataConfig& data) {
+  const DataSource& source = data.source;
+  Json json;
+  json["type"] = source.type;
+  if (source.type == "synthetic") {
+    json["train_samples"] = source.synthetic.train_samples;
+    json["test_samples"] = source.synthetic.test_samples;
+    json["seed"] = source.seed;
+    json["classes"] = source.classes;
+  } else {
+    json["path"] = source.path.string();
+  }
+  if (source.type == "image_folder") {
+    json["resize"] = source.image_folder.resize_shorter_px;
+    json["random_resized_crop"] = source.image_folder.random_resized_crop;
+    json["least_area"] = shortest(source.image_folder.least_area);
+  }
+  if (source.type == "csv") {
+    json["label_column"] = source.csv.label_column;
+    json["targets"] = source.csv.targets;
+    if (!source.csv.test_path.empty()) json["test_path"] = source.csv.test_path.string();
+  }
+  json["normalize"] = {{"mean", to_json(data.normalize.mean)}, {"std", to_json(data.normalize.std)}};
+  json["augment"] = Json::array();
+  for (const Augmentation& step : data.augment) json["augment"].push_back(augment_json(step));
+  json["sampler"] = name_of(data.sampler);
+  switch (data.class_weighting) {
+    case ClassWeighting::none:
+      json["class_weights"] = "none";
+      break;
+    case ClassWeighting::balanced:
+      json["class_weights"] = "balanced";
+      break;
+    case ClassWeighting::listed:
+      json["class_weights"] = data.class_weights;
+      break;
+  }
+  json["shard"] = data.shard;
+  json["threads"] = data.threads;
+  return json;
+}
+
+Json optimizer_json(const TrainConfig& train) {
+  const OptimizerArgs& args = train.optimizer;
+  Json json;
+  json["type"] = name_of(args.kind);
+  json["lr"] = train.schedule.base_rate;
+  if (args.kind == OptimizerKind::adam || args.kind == OptimizerKind::adamw) {
+    json["beta1"] = args.beta1;
+    json["beta2"] = args.beta2;
+    json["eps"] = args.eps;
+  } else {
+    json["momentum"] = args.momentum;
+    json["nesterov"] = args.nesterov;
+  }
+  if (args.kind == OptimizerKind::lars) json["trust"] = args.trust;
+  json["weight_decay"] = args.weight_decay;
+  json["decay_bias"] = train.decay_bias;
+  return json;
+}
+
+Json schedule_json(const LearningSchedule& schedule) {
+  Json json;
+  json["type"] = name_of(schedule.kind);
+  if (schedule.kind == ScheduleKind::step) {
+    if (schedule.every_epochs > 0)
+      json["every"] = schedule.every_epochs;
+    else
+      json["milestones"] = schedule.milestones;
+    json["gamma"] = schedule.gamma;
+  }
+  if (schedule.kind == ScheduleKind::polynomial) json["power"] = schedule.power;
+  if (schedule.kind == ScheduleKind::polynomial || schedule.kind == ScheduleKind::cosine)
+    json["final_lr"] = schedule.final_rate;
+  json["warmup_epochs"] = schedule.warmup_epochs;
+  json["warmup_steps"] = schedule.warmup_steps;
+  return json;
+}
+
+Json train_json(const TrainConfig& train) {
+  Json json;
+  json["epochs"] = train.epochs;
+  json["batch"] = train.batch;
+  json["accumulate"] = train.accumulate;
+  json["bn_group"] = train.bn_group;
+  json["seed"] = train.seed;
+  json["precision"] = train.precision;
+  json["math"] = name_of(train.math);
+  json["optimizer"] = optimizer_json(train);
+  json["schedule"] = schedule_json(train.schedule);
+  json["clip_norm"] = train.optimizer.clip_norm;
+  json["stop"] = {{"loss_delta", train.stop.loss_delta},
+                  {"patience", train.stop.patience},
+                  {"target_accuracy", train.stop.target_accuracy},
+                  {"minutes", train.stop.minutes}};
+  json["eval_every"] = train.eval_every;
+  json["checkpoint"] = {{"every_epochs", train.checkpoint.every_epochs},
+                        {"every_steps", train.checkpoint.every_steps},
+                        {"keep", train.checkpoint.keep}};
+  json["memory_limit"] = train.memory_limit_bytes;
+  json["threads"] = train.threads;
+  return json;
+}
+
+Json plan_json(const PlanConfig& plan) {
+  Json json;
+  json["dp"] = plan.dp;
+  json["tp"] = plan.tp;
+  json["pp"] = plan.pp;
+  json["schedule"] = plan.schedule;
+  json["micro_batches"] = plan.micro_batches;
+  json["stages"] = plan.stages.empty() ? Json("auto") : Json(plan.stages);
+  json["split"] = Json::array();
+  for (const TensorSplit& split : plan.split) json["split"].push_back({{"match", split.match}, {"by", split.by}});
+  json["zero"] = plan.zero;
+  json["sync"] = {{"type", plan.sync}};
+  return json;
+}
+
+}  // namespace
+
+std::string to_json_text(const Job& job) {
+  Json json;
+  json["name"] = job.name;
+  json["model"] = model_json(job.model);
+  json["data"] = data_json(job.data);
+  json["train"] = train_json(job.train);
+  json["plan"] = plan_json(job.plan);
+  return json.dump(2) + "\n";
+}
+
+}  // namespace trifold

@@ -1,0 +1,13 @@
+// The order in which layers can run: inputs first, otherwise as written. Refuses cycles and layers nobody reads.
+#pragma once
+
+#include <vector>
+
+#include "runtime/config/unfold.h"
+
+namespace trifold {
+
+// Sorts `layers`, whose inputs all exist. The last of the result is the network's output.
+std::vector<UnfoldedLayer> in_running_order(std::vector<UnfoldedLayer> layers);
+
+}  // namespace trifold

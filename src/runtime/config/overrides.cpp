@@ -1,0 +1,107 @@
+#include "runtime/config/overrides.h"
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+
+#include <fmt/format.h>
+
+namespace trifold {
+namespace {
+
+Override parse_setting(std::string_view text, const std::string& prefix, const std::string& option) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos || equals == 0)
+    fail_input("{}: expected {}", option, prefix.empty() ? "section.field=value" : "field=value,field=value");
+  Override result;
+  result.option = option;
+  const std::string path = prefix + std::string(text.substr(0, equals));
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    if (end == begin) fail_input("{}: '{}' has an empty part", option, path);
+    result.path.push_back(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+
+  const std::string value(text.substr(equals + 1));
+  const bool must_be_json = !value.empty() && std::string_view("{[\"").find(value.front()) != std::string_view::npos;
+  try {
+    result.value = parse_json(value, option, false);
+  } catch (const Error&) {
+    if (must_be_json) throw;
+    result.value.kind = JsonNode::Kind::text;
+    result.value.text = value;
+    result.value.place.origin = std::make_shared<const std::string>(option);
+  }
+  return result;
+}
+
+// The element of a list that `part` names, by index or by its "id".
+JsonNode& element(JsonNode& list, const std::string& part, const std::string& option) {
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
+  if (error == std::errc() && end == part.data() + part.size()) {
+    if (index >= list.items.size())
+      fail_input("{}: {} has {} elements, so there is no {} (the first is 0)", option, list.pointer, list.items.size(),
+                 index);
+    return list.items[index];
+  }
+  for (JsonNode& item : list.items)
+    if (const JsonNode* id = item.find("id"); id != nullptr && id->is_text() && id->text == part) return item;
+  fail_input("{}: {} is a list; '{}' is neither an index nor the id of an element", option, list.pointer, part);
+}
+
+JsonNode& member(JsonNode& object, const std::string& part, const JsonPlace& place) {
+  if (JsonNode* existing = object.find(part)) return *existing;
+  JsonNode added;
+  added.kind = JsonNode::Kind::object;
+  added.key = part;
+  added.place = place;
+  added.key_place = place;
+  added.pointer = child_pointer(object.pointer, part);
+  object.items.push_back(std::move(added));
+  return object.items.back();
+}
+
+void set_origin(JsonNode& node, const JsonPlace& place) {
+  node.place = place;
+  node.key_place = place;
+  for (JsonNode& item : node.items) set_origin(item, place);
+}
+
+}  // namespace
+
+Override parse_set(std::string_view text) {
+  return parse_setting(text, "", fmt::format("--set {}", text));
+}
+
+std::vector<Override> parse_plan(std::string_view text) {
+  const std::string option = fmt::format("--plan {}", text);
+  std::vector<Override> result;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    result.push_back(parse_setting(text.substr(begin, end - begin), "plan.", option));
+    begin = end + 1;
+  }
+  return result;
+}
+
+void apply_override(JsonNode& job, const Override& override_) {
+  const JsonPlace place{override_.value.place.origin, 0, 0};
+  JsonNode* at = &job;
+  for (const std::string& part : override_.path) {
+    if (at->is_array())
+      at = &element(*at, part, override_.option);
+    else if (at->is_object())
+      at = &member(*at, part, place);
+    else
+      fail_input("{}: {} is {}, which has no '{}' in it", override_.option, at->pointer, found(*at), part);
+  }
+  JsonNode value = override_.value;
+  set_origin(value, place);
+  value.key = at->key;
+  set_pointer(value, at->pointer);
+  *at = std::move(value);
+}
+
+}  // namespace trifold

@@ -1,0 +1,97 @@
+#include "runtime/config/plan_section.h"
+
+#include "runtime/config/validate.h"
+
+namespace trifold {
+namespace {
+
+Field axis(const char* name, const char* help) {
+  return {.name = name, .fallback = std::int64_t{1}, .minimum = 1, .help = help};
+}
+
+constexpr const char* kOneDevice = "this version runs dp=1, tp=1, pp=1";
+
+// Every setting that one device could only ignore.
+void refuse_more_than_one_device(const ObjectValues& object, const PlanConfig& plan) {
+  const JsonNode& section = *object.node;
+  const auto refuse_unless = [&](bool fine, const char* name, const char* must_be) {
+    if (!fine) fail_field(object, name, section, "{}; '{}' must be {}", kOneDevice, name, must_be);
+  };
+  refuse_unless(plan.dp == 1, "dp", "1");
+  refuse_unless(plan.tp == 1, "tp", "1");
+  refuse_unless(plan.pp == 1, "pp", "1");
+  refuse_unless(plan.micro_batches == 1, "micro_batches", "1 (train.accumulate divides a batch on one device)");
+  refuse_unless(plan.stages.empty(), "stages", "\"auto\"");
+  refuse_unless(plan.split.empty(), "split", "an empty list");
+  refuse_unless(plan.zero == 0, "zero", "0");
+  refuse_unless(plan.sync == "allreduce", "sync", "{\"type\": \"allreduce\"}");
+}
+
+}  // namespace
+
+const NestedType& plan_section() {
+  static const NestedType type = {
+      .name = "plan",
+      .help = "how the work is divided over devices",
+      .types = {
+          {.noun = "the plan section",
+           .fields = {axis("dp", "data replicas"),
+                      axis("tp", "devices that share each layer"),
+                      axis("pp", "pipeline stages"),
+                      {.name = "schedule",
+                       .kind = FieldKind::choice,
+                       .fallback = std::string("1f1b"),
+                       .choices = {"gpipe", "1f1b", "interleaved", "zero-bubble"},
+                       .help = "order of work in a pipeline"},
+                      axis("micro_batches", "parts of a batch that flow through the pipeline"),
+                      {.name = "stages",
+                       .kind = FieldKind::choice,
+                       .fallback = std::string("auto"),
+                       .choices = {"auto"},
+                       .help = "auto, or how many layers each stage has"},
+                      {.name = "zero",
+                       .fallback = std::int64_t{0},
+                       .minimum = 0,
+                       .maximum = 3,
+                       .help = "what replicas shard: 1 optimiser state, 2 gradients too, 3 parameters too"}},
+           .second_forms = {{"stages", {.name = "stages", .kind = FieldKind::numbers, .minimum = 1, .maximum = 65536}}},
+           .nested = {
+               {.name = "split",
+                .help = "layers that tensor parallelism divides",
+                .list = true,
+                .types =
+                    {{.noun = "a split",
+                      .fields = {{.name = "match", .kind = FieldKind::text, .help = "ids of layers, * for any letters"},
+                                 {.name = "by",
+                                  .kind = FieldKind::choice,
+                                  .choices = {"out_channels", "in_channels"}}}}}},
+               {.name = "sync",
+                .help = "how replicas agree",
+                .fallback_type = "allreduce",
+                .types = {{.type = "allreduce", .noun = "an allreduce sync"},
+                          {.type = "sharded", .noun = "a sharded sync"},
+                          {.type = "parameter_server", .noun = "a parameter_server sync"},
+                          {.type = "federated", .noun = "a federated sync"}}}}}}};
+  return type;
+}
+
+PlanConfig read_plan(const JsonNode* section) {
+  const ObjectValues object = read_object(section, plan_section());
+  const FieldValues& values = object.values;
+  PlanConfig plan;
+  plan.dp = values.integer("dp");
+  plan.tp = values.integer("tp");
+  plan.pp = values.integer("pp");
+  plan.schedule = values.text("schedule");
+  plan.micro_batches = values.integer("micro_batches");
+  if (const auto* counts = std::get_if<std::vector<double>>(&values.all().find("stages")->second))
+    for (const double count : *counts) plan.stages.push_back(static_cast<std::int64_t>(count));
+  for (const ObjectValues& split : object.list("split"))
+    plan.split.push_back({.match = split.values.text("match"), .by = split.values.text("by")});
+  plan.zero = values.integer("zero");
+  plan.sync = object.object("sync").type;
+  if (section != nullptr) refuse_more_than_one_device(object, plan);
+  return plan;
+}
+
+}  // namespace trifold

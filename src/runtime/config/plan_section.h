@@ -1,0 +1,39 @@
+// The "plan" section of a job: how the work is divided over devices. This version runs on one, and says so to any other
+// plan instead of ignoring it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/config/json_source.h"
+#include "runtime/config/object_type.h"
+
+namespace trifold {
+
+struct TensorSplit {
+  std::string match;  // ids of layers, with * for any letters
+  std::string by;
+
+  bool operator==(const TensorSplit&) const = default;
+};
+
+struct PlanConfig {
+  std::int64_t dp = 1;
+  std::int64_t tp = 1;
+  std::int64_t pp = 1;
+  std::string schedule = "1f1b";
+  std::int64_t micro_batches = 1;
+  std::vector<std::int64_t> stages;  // layers a stage; empty: chosen
+  std::vector<TensorSplit> split;
+  std::int64_t zero = 0;
+  std::string sync = "allreduce";
+
+  bool operator==(const PlanConfig&) const = default;
+};
+
+const NestedType& plan_section();
+
+PlanConfig read_plan(const JsonNode* section);
+
+}  // namespace trifold

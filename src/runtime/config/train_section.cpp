@@ -1,0 +1,309 @@
+#include "runtime/config/train_section.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "runtime/config/byte_size.h"
+#include "runtime/config/validate.h"
+
+namespace trifold {
+namespace {
+
+constexpr double kMostThreads = 4096;
+
+Field rate(double fallback) {
+  return {.name = "lr", .kind = FieldKind::number, .fallback = fallback, .minimum = 0, .help = "learning rate"};
+}
+
+Field number(const char* name, double fallback, double minimum, std::optional<double> maximum, const char* help) {
+  return {.name = name,
+          .kind = FieldKind::number,
+          .fallback = fallback,
+          .minimum = minimum,
+          .maximum = maximum,
+          .help = help};
+}
+
+Field boolean(const char* name, const char* help) {
+  return {.name = name, .kind = FieldKind::boolean, .fallback = false, .help = help};
+}
+
+Field count(const char* name, std::int64_t fallback, double minimum, const char* help) {
+  return {.name = name, .fallback = fallback, .minimum = minimum, .help = help};
+}
+
+const Field& weight_decay() {
+  static const Field field =
+      number("weight_decay", 0, 0, {}, "times the weights, added to the gradient (adamw: apart)");
+  return field;
+}
+const Field& decay_bias() {
+  static const Field field = boolean("decay_bias", "weight decay for biases and batch norm too");
+  return field;
+}
+
+NestedType optimizer_type() {
+  const Field momentum = number("momentum", 0, 0, 1, "share of the last update in the next");
+  const Field nesterov = boolean("nesterov", "look ahead along the momentum");
+  const Fields adam = {rate(0.001),
+                       number("beta1", 0.9, 0, 0.999999, "decay of the mean"),
+                       number("beta2", 0.999, 0, 0.999999999, "decay of the mean square"),
+                       number("eps", 1e-8, 0, {}, "added to the root of the mean square"),
+                       weight_decay(),
+                       decay_bias()};
+  Field lars_momentum = momentum;
+  lars_momentum.fallback = 0.9;
+  return {.name = "optimizer",
+          .help = "how gradients change the weights",
+          .fallback_type = "sgd",
+          .types = {{.type = "sgd",
+                     .noun = "an sgd optimizer",
+                     .fields = {rate(0.01), momentum, nesterov, weight_decay(), decay_bias()}},
+                    {.type = "adam", .noun = "an adam optimizer", .fields = adam},
+                    {.type = "adamw", .noun = "an adamw optimizer", .fields = adam},
+                    {.type = "lars",
+                     .noun = "a lars optimizer",
+                     .fields = {rate(0.1), lars_momentum, nesterov, weight_decay(),
+                                number("trust", 0.001, 0, {}, "rate of a layer over the ratio of its norms"),
+                                decay_bias()}}}};
+}
+
+NestedType schedule_type() {
+  const Field warmup_epochs = number("warmup_epochs", 0, 0, {}, "the rate rises from 0 over this many epochs");
+  const Field warmup_steps = count("warmup_steps", 0, 0, "the same in steps");
+  const Field final_rate = number("final_lr", 0, 0, {}, "after the last step");
+  return {.name = "schedule",
+          .help = "how the learning rate changes",
+          .fallback_type = "constant",
+          .types = {
+              {.type = "constant", .noun = "a constant schedule", .fields = {warmup_epochs, warmup_steps}},
+              {.type = "step",
+               .noun = "a step schedule",
+               .fields = {{.name = "every",
+                           .kind = FieldKind::number,
+                           .optional = true,
+                           .minimum = 1e-6,
+                           .help = "epochs between two cuts"},
+                          {.name = "milestones",
+                           .kind = FieldKind::numbers,
+                           .optional = true,
+                           .minimum = 0,
+                           .help = "epochs at which the rate is cut"},
+                          number("gamma", 0.1, 0, {}, "factor of a cut"),
+                          warmup_epochs,
+                          warmup_steps}},
+              {.type = "cosine", .noun = "a cosine schedule", .fields = {final_rate, warmup_epochs, warmup_steps}},
+              {.type = "polynomial",
+               .noun = "a polynomial schedule",
+               .fields = {number("power", 1, 0, {}, "1: a straight line"), final_rate, warmup_epochs, warmup_steps}}}};
+}
+
+NestedType stop_type() {
+  return {.name = "stop",
+          .help = "rules that end a run early; 0 switches one off",
+          .types = {{.noun = "'stop'",
+                     .fields = {number("loss_delta", 0, 0, {}, "the loss of an epoch changes by less than this"),
+                                count("patience", 0, 0, "epochs without an improvement"),
+                                number("target_accuracy", 0, 0, 1, "of the test set, 0 to 1"),
+                                number("minutes", 0, 0, {}, "of training")}}}};
+}
+
+NestedType checkpoint_type() {
+  return {.name = "checkpoint",
+          .help = "when the state is saved, besides at the end",
+          .types = {{.noun = "'checkpoint'",
+                     .fields = {{.name = "every_epochs", .optional = true, .minimum = 0, .help = "default: 1"},
+                                {.name = "every_steps", .optional = true, .minimum = 0, .help = "in place of epochs"},
+                                count("keep", 2, 1, "the newest so many stay")}}}};
+}
+
+OptimizerArgs read_optimizer(const ObjectValues& optimizer) {
+  OptimizerArgs args;
+  const FieldValues& values = optimizer.values;
+  args.weight_decay = values.number("weight_decay");
+  if (optimizer.type == "adam" || optimizer.type == "adamw") {
+    args.kind = optimizer.type == "adam" ? OptimizerKind::adam : OptimizerKind::adamw;
+    args.beta1 = values.number("beta1");
+    args.beta2 = values.number("beta2");
+    args.eps = values.number("eps");
+    return args;
+  }
+  args.kind = optimizer.type == "lars" ? OptimizerKind::lars : OptimizerKind::sgd;
+  args.momentum = values.number("momentum");
+  args.nesterov = values.boolean("nesterov");
+  if (values.has("trust")) args.trust = values.number("trust");
+  return args;
+}
+
+LearningSchedule read_schedule(const ObjectValues& schedule, const JsonNode& section) {
+  LearningSchedule result;
+  const FieldValues& values = schedule.values;
+  for (const ScheduleKind kind :
+       {ScheduleKind::constant, ScheduleKind::step, ScheduleKind::cosine, ScheduleKind::polynomial})
+    if (schedule.type == name_of(kind)) result.kind = kind;
+  result.warmup_epochs = values.number("warmup_epochs");
+  result.warmup_steps = values.integer("warmup_steps");
+  if (result.warmup_epochs > 0 && result.warmup_steps > 0)
+    fail_field(schedule, "warmup_steps", section, "give 'warmup_epochs' or 'warmup_steps', not both");
+  if (values.has("final_lr")) result.final_rate = values.number("final_lr");
+  if (values.has("power")) result.power = values.number("power");
+  if (result.kind == ScheduleKind::step) {
+    result.gamma = values.number("gamma");
+    if (values.has("every") == values.has("milestones"))
+      fail_field(schedule, "milestones", section, "a step schedule needs either 'every' or 'milestones'");
+    if (values.has("every")) result.every_epochs = values.number("every");
+    if (values.has("milestones")) result.milestones = values.numbers("milestones");
+    if (!std::is_sorted(result.milestones.begin(), result.milestones.end()))
+      fail_field(schedule, "milestones", section, "the milestones must rise");
+  }
+  return result;
+}
+
+StopRules read_stop(const FieldValues& values) {
+  return {.loss_delta = values.number("loss_delta"),
+          .patience = values.integer("patience"),
+          .target_accuracy = values.number("target_accuracy"),
+          .minutes = values.number("minutes")};
+}
+
+CheckpointRules read_checkpoint(const ObjectValues& object, const JsonNode& section) {
+  const FieldValues& values = object.values;
+  CheckpointRules rules;
+  if (values.has("every_steps")) rules.every_steps = values.integer("every_steps");
+  rules.every_epochs = values.has("every_epochs") ? values.integer("every_epochs") : rules.every_steps > 0 ? 0 : 1;
+  if (rules.every_epochs > 0 && rules.every_steps > 0)
+    fail_field(object, "every_steps", section, "give 'every_epochs' or 'every_steps', not both");
+  rules.keep = values.integer("keep");
+  return rules;
+}
+
+std::int64_t read_memory_limit(const ObjectValues& train, const JsonNode& section) {
+  const FieldValue& value = train.values.all().find("memory_limit")->second;
+  if (const auto* bytes = std::get_if<std::int64_t>(&value)) return *bytes;
+  const std::string& text = std::get<std::string>(value);
+  const std::optional<std::int64_t> bytes = parse_byte_size(text);
+  if (!bytes) fail_field(train, "memory_limit", section, "expected bytes or a size like \"8GB\", found \"{}\"", text);
+  return *bytes;
+}
+
+// A precision of other versions deserves a better answer than "not among the choices".
+void check_precision(const JsonNode* section) {
+  const JsonNode* precision = section != nullptr ? section->find("precision") : nullptr;
+  if (precision != nullptr && precision->is_text() && precision->text != "fp32")
+    fail_at(*precision, "this version trains in 'fp32' only; '{}' is not available", precision->text);
+}
+
+void check_batch(const ObjectValues& train, const TrainConfig& config, const JsonNode& section) {
+  if (config.batch % config.accumulate != 0)
+    fail_field(train, "accumulate", section, "'accumulate' {} does not divide the batch of {}", config.accumulate,
+               config.batch);
+  if (config.micro_batch() % config.bn_group != 0)
+    fail_field(train, "bn_group", section,
+               "'bn_group' {} does not divide the {} samples of a micro-batch (batch {} / accumulate {})",
+               config.bn_group, config.micro_batch(), config.batch, config.accumulate);
+}
+
+}  // namespace
+
+const NestedType& train_section() {
+  static const NestedType type = {
+      .name = "train",
+      .help = "how the network is trained",
+      .types = {{.noun = "the train section",
+                 .fields = {count("epochs", 10, 1, "passes over the training set"),
+                            count("batch", 64, 1, "samples an update, over all devices"),
+                            count("accumulate", 1, 1, "micro-batches that an update is made of; divides batch"),
+                            {.name = "bn_group",
+                             .optional = true,
+                             .minimum = 1,
+                             .help = "samples whose statistics batch norm takes together; default: batch / accumulate"},
+                            count("seed", 1, 0, "of weights, shuffling, dropout and augmentation"),
+                            {.name = "precision",
+                             .kind = FieldKind::choice,
+                             .fallback = std::string("fp32"),
+                             .choices = {"fp32"}},
+                            {.name = "math",
+                             .kind = FieldKind::choice,
+                             .fallback = std::string("fast"),
+                             .choices = {"fast", "strict"},
+                             .help = "strict: no algorithm that loses accuracy (Winograd)"},
+                            number("clip_norm", 0, 0, {}, "gradients are scaled down to this norm; 0: not"),
+                            count("eval_every", 1, 1, "epochs between two evaluations"),
+                            {.name = "memory_limit",
+                             .fallback = std::int64_t{0},
+                             .minimum = 0,
+                             .help = "bytes, or a text like \"8GB\" or \"512MiB\"; 0: what the machine has"},
+                            {.name = "threads",
+                             .fallback = std::int64_t{0},
+                             .minimum = 0,
+                             .maximum = kMostThreads,
+                             .help = "0: one a core"}},
+                 .second_forms = {{"memory_limit", {.name = "memory_limit", .kind = FieldKind::text}}},
+                 .nested = {optimizer_type(), schedule_type(), stop_type(), checkpoint_type()}}}};
+  return type;
+}
+
+TrainConfig read_train(const JsonNode* section, const JsonNode& job) {
+  if (section != nullptr) check_precision(section);
+  const ObjectValues train = read_object(section, train_section());
+  const JsonNode& place = section != nullptr ? *section : job;
+  const FieldValues& values = train.values;
+  const ObjectValues& optimizer = train.object("optimizer");
+
+  TrainConfig config;
+  config.epochs = values.integer("epochs");
+  config.batch = values.integer("batch");
+  config.accumulate = values.integer("accumulate");
+  config.bn_group =
+      values.has("bn_group") ? values.integer("bn_group") : std::max<std::int64_t>(1, config.micro_batch());
+  config.seed = static_cast<std::uint64_t>(values.integer("seed"));
+  config.precision = values.text("precision");
+  config.math = values.text("math") == "strict" ? Math::strict : Math::fast;
+  config.optimizer = read_optimizer(optimizer);
+  config.optimizer.clip_norm = values.number("clip_norm");
+  config.decay_bias = optimizer.values.boolean("decay_bias");
+  config.schedule = read_schedule(train.object("schedule"), place);
+  config.schedule.base_rate = optimizer.values.number("lr");
+  config.stop = read_stop(train.object("stop").values);
+  config.eval_every = values.integer("eval_every");
+  config.checkpoint = read_checkpoint(train.object("checkpoint"), place);
+  config.memory_limit_bytes = read_memory_limit(train, place);
+  config.threads = static_cast<int>(values.integer("threads"));
+  check_batch(train, config, place);
+  if (config.optimizer.nesterov && config.optimizer.momentum == 0)
+    fail_field(optimizer, "nesterov", place, "'nesterov' needs a 'momentum' above 0");
+  return config;
+}
+
+bool operator==(const TrainConfig& a, const TrainConfig& b) {
+  const auto optimizer = [](const OptimizerArgs& args) {
+    return std::tie(args.kind, args.momentum, args.nesterov, args.weight_decay, args.beta1, args.beta2, args.eps,
+                    args.trust, args.clip_norm);
+  };
+  const auto others = [](const TrainConfig& config) {
+    return std::tie(config.epochs, config.batch, config.accumulate, config.bn_group, config.seed, config.precision,
+                    config.math, config.decay_bias, config.schedule, config.stop, config.eval_every, config.checkpoint,
+                    config.memory_limit_bytes, config.threads);
+  };
+  return optimizer(a.optimizer) == optimizer(b.optimizer) && others(a) == others(b);
+}
+
+const char* name_of(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::sgd:
+      return "sgd";
+    case OptimizerKind::adam:
+      return "adam";
+    case OptimizerKind::adamw:
+      return "adamw";
+    case OptimizerKind::lars:
+      return "lars";
+  }
+  return "?";
+}
+
+const char* name_of(Math math) {
+  return math == Math::strict ? "strict" : "fast";
+}
+
+}  // namespace trifold

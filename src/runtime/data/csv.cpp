@@ -1,0 +1,221 @@
+#include "runtime/data/csv.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "runtime/core/error.h"
+#include "runtime/data/file_bytes.h"
+
+namespace trifold {
+
+namespace {
+
+std::string_view trimmed(std::string_view field) {
+  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+  while (!field.empty() && blank(field.front())) field.remove_prefix(1);
+  while (!field.empty() && blank(field.back())) field.remove_suffix(1);
+  if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
+  return field;
+}
+
+// A finite float, or nothing.
+std::optional<float> to_number(std::string_view field) {
+  if (!field.empty() && field.front() == '+') field.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  if (error != std::errc{} || end != field.data() + field.size()) return std::nullopt;
+  if (!(std::abs(value) <= double{std::numeric_limits<float>::max()})) return std::nullopt;
+  return static_cast<float>(value);
+}
+
+// Takes the next line off the front of `text`.
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = text.find('\n');
+  std::string_view line = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  return line;
+}
+
+void split_fields(std::string_view line, char separator, std::vector<std::string_view>& fields) {
+  fields.clear();
+  for (;;) {
+    const std::size_t end = line.find(separator);
+    fields.push_back(trimmed(line.substr(0, end)));
+    if (end == std::string_view::npos) return;
+    line.remove_prefix(end + 1);
+  }
+}
+
+char separator_of(std::string_view line) {
+  for (const char candidate : {',', ';', '\t'}) {
+    if (line.find(candidate) != std::string_view::npos) return candidate;
+  }
+  return ',';
+}
+
+// What a message shows of a field, which may be anything of any length.
+std::string shown(std::string_view field) {
+  std::string text(field.substr(0, 40));
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
+  }
+  return text + (field.size() > 40 ? "..." : "");
+}
+
+int find_label_column(std::span<const std::string_view> header, int columns, std::string_view name,
+                      const std::string& wanted) {
+  if (wanted.empty()) return columns - 1;
+  const auto named = std::find(header.begin(), header.end(), std::string_view(wanted));
+  if (named != header.end()) return static_cast<int>(named - header.begin());
+  int index = 0;
+  const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), index);
+  if (error != std::errc{} || end != wanted.data() + wanted.size()) {
+    fail_input("{}: no column is called \"{}\" ({}); name one of its {} columns, or give an index", name, wanted,
+               header.empty() ? "the file has no header" : "see its first line", columns);
+  }
+  if (index < -columns || index >= columns) {
+    fail_input("{}: expected a label column of 0..{}, found {}; the file has {} columns", name, columns - 1, index,
+               columns);
+  }
+  return index < 0 ? index + columns : index;
+}
+
+class CsvRows final : public Dataset {
+ public:
+  CsvRows(CsvTable table, std::string name, const ImageShape& shape, int target_width)
+      : table_(std::move(table)), name_(std::move(name)), shape_(shape), target_width_(target_width) {
+    if (!table_.labels.empty()) classes_ = 1 + *std::max_element(table_.labels.begin(), table_.labels.end());
+  }
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(table_.lines.size()); }
+  ImageShape image_shape() const override { return shape_; }
+  PixelType pixel_type() const override { return PixelType::f32; }
+  int classes() const override { return classes_; }
+  int label(std::int64_t index) const override {
+    return target_width_ > 0 ? 0 : table_.labels[static_cast<std::size_t>(index)];
+  }
+  int target_width() const override { return target_width_; }
+  std::string origin(std::int64_t index) const override {
+    return fmt::format("{}:{}", name_, table_.lines[static_cast<std::size_t>(index)]);
+  }
+
+  using Dataset::read_pixels;
+  void read_pixels(std::int64_t index, RandomSequence*, std::span<float> out) const override {
+    copy_row(table_.values, table_.features, index, out);
+  }
+  void read_targets(std::int64_t index, std::span<float> out) const override {
+    copy_row(table_.targets, target_width_, index, out);
+  }
+
+ private:
+  void copy_row(const std::vector<float>& rows, int width, std::int64_t index, std::span<float> out) const {
+    TRIFOLD_CHECK(index >= 0 && index < size(), "sample {} of {}", index, size());
+    TRIFOLD_CHECK(out.size() == static_cast<std::size_t>(width), "{} values wanted of {}", out.size(), width);
+    std::copy_n(rows.data() + index * width, width, out.data());
+  }
+
+  CsvTable table_;
+  std::string name_;
+  ImageShape shape_;
+  int target_width_;
+  int classes_ = 0;
+};
+
+}  // namespace
+
+CsvTable parse_csv(std::string_view text, std::string_view name, const CsvOptions& options) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // the byte-order mark some editors write
+  if (options.targets > 0 && !options.label_column.empty()) {
+    fail_input("{}: a table has a label column or float targets, not both; remove one of the two", name);
+  }
+  CsvTable table;
+  std::vector<std::string_view> fields;
+  std::vector<std::string_view> header;
+  char separator = ',';
+  int columns = 0;
+  int label_column = -1;
+  for (std::int64_t line_number = 1; !text.empty(); ++line_number) {
+    const std::string_view line = take_line(text);
+    if (trimmed(line).empty()) continue;
+    if (columns == 0) {
+      separator = separator_of(line);
+      split_fields(line, separator, fields);
+      columns = static_cast<int>(fields.size());
+      const bool words = std::any_of(fields.begin(), fields.end(),
+                                     [](std::string_view field) { return !field.empty() && !to_number(field); });
+      if (words) header = fields;
+      if (options.targets > 0) {
+        table.features = columns - options.targets;
+      } else {
+        label_column = find_label_column(header, columns, name, options.label_column);
+        table.features = columns - 1;
+      }
+      if (table.features < 1) {
+        fail_input("{}:{}: {} columns leave no features beside the {}; check the separator and data.targets", name,
+                   line_number, columns, options.targets > 0 ? "targets" : "label");
+      }
+      if (words) continue;
+    } else {
+      split_fields(line, separator, fields);
+    }
+    if (static_cast<int>(fields.size()) != columns) {
+      fail_input("{}:{}: expected {} fields as in the lines before, found {}; correct the line", name, line_number,
+                 columns, fields.size());
+    }
+    for (int column = 0; column < columns; ++column) {
+      const std::string_view field = fields[static_cast<std::size_t>(column)];
+      const std::optional<float> number = to_number(field);
+      if (!number) {
+        fail_input("{}:{}: expected a finite number in column {}, found \"{}\"; correct or remove the line", name,
+                   line_number, column, shown(field));
+      }
+      if (column == label_column) {
+        if (*number < 0 || *number > 65535 || *number != std::floor(*number)) {
+          fail_input(
+              "{}:{}: expected a class label (0, 1, 2, ...) in column {}, found \"{}\"; name the label column, or "
+              "set data.targets for numbers",
+              name, line_number, column, shown(field));
+        }
+        table.labels.push_back(static_cast<int>(*number));
+      } else if (options.targets > 0 && column >= table.features) {
+        table.targets.push_back(*number);
+      } else {
+        table.values.push_back(*number);
+      }
+    }
+    table.lines.push_back(line_number);
+  }
+  if (table.lines.empty()) fail_input("{}: expected rows of numbers, found none; check that the file is whole", name);
+  return table;
+}
+
+std::unique_ptr<Dataset> open_csv(const std::filesystem::path& path, Split split, const ImageShape& shape,
+                                  const CsvOptions& options) {
+  std::error_code error;
+  std::filesystem::path file = path;
+  if (std::filesystem::is_directory(path, error)) {
+    file = path / fmt::format("{}.csv", name_of(split));
+  } else if (split == Split::test) {
+    if (options.test_path.empty()) {
+      fail_input("{}: one file has no test split; give a folder with train.csv and test.csv, or data.test_path",
+                 path.string());
+    }
+    file = options.test_path;
+  }
+  const std::vector<std::byte> bytes = read_file(file);
+  CsvTable table = parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string(), options);
+  ImageShape filled = shape;
+  if (shape == ImageShape{}) filled = {.channels = table.features, .height = 1, .width = 1};
+  if (filled.elements() != table.features) {
+    fail_input(
+        "{}: {} feature columns cannot fill the model's input of {} ({} numbers); change model.input to [{}, 1, 1]",
+        file.string(), table.features, to_string(filled), filled.elements(), table.features);
+  }
+  return std::make_unique<CsvRows>(std::move(table), file.string(), filled, std::max(options.targets, 0));
+}
+
+}  // namespace trifold

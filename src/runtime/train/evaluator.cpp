@@ -1,0 +1,52 @@
+#include "runtime/train/evaluator.h"
+
+#include <algorithm>
+
+#include "runtime/core/error.h"
+#include "runtime/core/parallel.h"
+
+namespace trifold {
+
+void fill_inputs(Executable& program, const Batch& batch, std::int64_t offset, std::int64_t count) {
+  const Graph& graph = program.program().graph;
+  const std::int64_t image_elements = graph[graph.images].shape.elements() / count;
+  const float* images = batch.images.data() + offset * image_elements;
+  float* to = program.images();
+  parallel_for(
+      count * image_elements,
+      [&](Range range) { std::copy(images + range.begin, images + range.end, to + range.begin); }, 1024);
+
+  std::int32_t* labels = program.labels();
+  for (std::int64_t i = 0; i < count; ++i)
+    labels[i] = offset + i < batch.count ? batch.labels[static_cast<std::size_t>(offset + i)] : -1;
+  if (graph.targets != kNoValue) {
+    const std::int64_t width = graph[graph.targets].shape.elements() / count;
+    TRIFOLD_CHECK(static_cast<std::int64_t>(batch.targets.size()) >= (offset + count) * width,
+                  "the data has no targets");
+    std::copy_n(batch.targets.data() + offset * width, count * width, program.targets());
+  }
+}
+
+Score evaluate(Executable& program, Loader& loader) {
+  const Graph& graph = program.program().graph;
+  const std::int64_t batch_size = graph[graph.images].shape[0];
+  Score score;
+  double loss_sum = 0;
+  double correct = 0;
+  for (std::int64_t step = 0; step < loader.steps_per_epoch(); ++step) {
+    const Batch& batch = loader.next();
+    fill_inputs(program, batch, 0, batch_size);
+    score.samples += batch.count;
+    loader.release();
+    program.run({});
+    loss_sum += program.loss() * static_cast<double>(batch_size);  // the report is divided by the whole batch
+    correct += program.correct();
+  }
+  if (score.samples > 0) {
+    score.loss = loss_sum / static_cast<double>(score.samples);
+    score.accuracy = correct / static_cast<double>(score.samples);
+  }
+  return score;
+}
+
+}  // namespace trifold

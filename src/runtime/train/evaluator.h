@@ -1,0 +1,22 @@
+// Scores a model on a data set.
+#pragma once
+
+#include "runtime/data/loader.h"
+#include "runtime/executor/executable.h"
+
+namespace trifold {
+
+struct Score {
+  double loss = 0;      // mean over the samples
+  double accuracy = 0;  // 0 to 1; 0 for regression
+  std::int64_t samples = 0;
+};
+
+// One pass over what the loader gives; it must be at the start of an epoch.
+Score evaluate(Executable& program, Loader& loader);
+
+// A batch into the program's inputs. `offset` and `count`: the samples of it that this micro-batch takes; rows beyond
+// the batch's real samples get label -1.
+void fill_inputs(Executable& program, const Batch& batch, std::int64_t offset, std::int64_t count);
+
+}  // namespace trifold

@@ -1,0 +1,22 @@
+// The data of a job, opened: what the trainer's and the evaluator's loaders read.
+#pragma once
+
+#include <memory>
+
+#include "runtime/config/job.h"
+#include "runtime/data/loader.h"
+
+namespace trifold {
+
+// Opens a split and checks it against the model: shape, classes, targets.
+std::shared_ptr<const Dataset> open_split(const Job& job, Split split);
+
+// The order, augmentation and normalisation that the job asks for; from (epoch, step) on.
+std::unique_ptr<Loader> make_training_loader(const Job& job, std::shared_ptr<const Dataset> dataset,
+                                             std::int64_t start_epoch, std::int64_t start_step);
+std::unique_ptr<Loader> make_evaluation_loader(const Job& job, std::shared_ptr<const Dataset> dataset);
+
+// Class weights of the loss as the job asks for them ("balanced" counts the training set); empty: none.
+std::vector<float> loss_class_weights(const Job& job, const Dataset& training_set);
+
+}  // namespace trifold

@@ -1,0 +1,126 @@
+#include "runtime/train/model.h"
+
+#include <array>
+#include <cstring>
+
+#include "runtime/core/error.h"
+#include "runtime/train/initialize.h"
+
+namespace trifold {
+namespace {
+
+ModelContext context_for(const NetworkSpec& network, const ModelOptions& options, std::int64_t global_batch) {
+  return {.batch = options.micro_batch(),
+          .global_batch = global_batch,
+          .bn_group = options.bn_group > 0 ? options.bn_group : options.micro_batch(),
+          .classes = network.classes};
+}
+
+CompileOptions compile_options(const ModelOptions& options) {
+  return {.backend = options.backend,
+          .threads = options.threads,
+          .strict_math = options.strict_math,
+          .fuse = options.fuse,
+          .optimizer = std::nullopt,
+          .decay_all = options.decay_all};
+}
+
+}  // namespace
+
+Program compile_training(const NetworkSpec& network, const ModelOptions& options) {
+  CompileOptions compile_as = compile_options(options);
+  compile_as.optimizer = options.optimizer;
+  compile_as.accumulate = options.accumulate > 1;
+  return compile(build_graph(network, context_for(network, options, options.batch), Mode::train), compile_as);
+}
+
+// Reports of evaluation are means over the micro-batch that it runs.
+Program compile_evaluation(const NetworkSpec& network, const ModelOptions& options) {
+  return compile(build_graph(network, context_for(network, options, options.micro_batch()), Mode::evaluate),
+                 compile_options(options));
+}
+
+Model::Model(const NetworkSpec& network, const ModelOptions& options)
+    : Model(compile_training(network, options), compile_evaluation(network, options), options.optimizer) {}
+
+Model::Model(Program training, Program evaluation, const OptimizerArgs& optimizer)
+    : state_names_(optimizer_state_names(optimizer)) {
+  // The two share the parameters in memory: they must lie the same way in both.
+  TRIFOLD_CHECK(training.graph.parameters.size() == evaluation.graph.parameters.size(), "the programs differ");
+  for (std::size_t i = 0; i < training.graph.parameters.size(); ++i) {
+    const auto a = static_cast<std::size_t>(training.graph.parameters[i].value);
+    const auto b = static_cast<std::size_t>(evaluation.graph.parameters[i].value);
+    TRIFOLD_CHECK(training.descs[a] == evaluation.descs[b] &&
+                      training.memory.places[a].offset == evaluation.memory.places[b].offset,
+                  "'{}' lies differently in training and evaluation", training.graph.parameters[i].name);
+  }
+  const std::array<const Program*, 2> programs = {&training, &evaluation};
+  memory_ = std::make_unique<ModelMemory>(programs);
+  training_ = std::make_unique<Executable>(std::move(training), *memory_);
+  evaluation_ = std::make_unique<Executable>(std::move(evaluation), *memory_);
+}
+
+std::int64_t Model::parameter_count() const {
+  const Graph& graph = training_->program().graph;
+  std::int64_t count = 0;
+  for (const Parameter& parameter : graph.parameters)
+    if (graph[parameter.value].role == Role::parameter) count += graph[parameter.value].shape.elements();
+  return count;
+}
+
+void Model::initialize(std::uint64_t seed) {
+  const Graph& graph = training_->program().graph;
+  for (const Parameter& parameter : graph.parameters)
+    training_->write(parameter.value, initial_values(parameter, graph[parameter.value].shape, seed));
+}
+
+std::vector<Model::Entry> Model::entries(Contents contents) const {
+  const Program& program = training_->program();
+  std::vector<Entry> found;
+  for (const Parameter& parameter : program.graph.parameters) {
+    found.push_back({parameter.name, parameter.value, training_->data<std::byte>(parameter.value)});
+    if (contents == Contents::model || program.graph[parameter.value].role != Role::parameter) continue;
+    Place place = program.memory.places[static_cast<std::size_t>(parameter.value)];
+    place.region = Region::optimizer;
+    for (const std::string& state : state_names_) {
+      found.push_back({"optimizer." + parameter.name + "." + state, parameter.value, memory_->at(place)});
+      place.offset += program.memory.bytes(Region::parameters);
+    }
+  }
+  return found;
+}
+
+Model::Snapshot Model::snapshot(Contents contents) const {
+  Snapshot snapshot;
+  const Program& program = training_->program();
+  for (const Entry& entry : entries(contents)) {
+    const TensorDesc& desc = program.descs[static_cast<std::size_t>(entry.value)];
+    const std::span<const float> values{reinterpret_cast<const float*>(entry.data),
+                                        static_cast<std::size_t>(desc.elements())};
+    std::span<const float> plain = values;
+    if (!desc.layout.plain()) {
+      std::vector<float>& copy = snapshot.storage_.emplace_back(values.size());
+      to_plain(values, desc.shape, desc.layout, copy);
+      plain = copy;
+    }
+    snapshot.tensors_.push_back({entry.name, desc.shape, DType::f32, std::as_bytes(plain)});
+  }
+  return snapshot;
+}
+
+void Model::load(const SafetensorsFile& file, Contents contents) {
+  const Program& program = training_->program();
+  for (const Entry& entry : entries(contents)) {
+    const TensorDesc& desc = program.descs[static_cast<std::size_t>(entry.value)];
+    const NamedTensor* tensor = file.find(entry.name);
+    if (tensor == nullptr) fail_input("the checkpoint has no tensor '{}': it belongs to another network", entry.name);
+    if (tensor->shape != desc.shape || tensor->dtype != DType::f32)
+      fail_input("the checkpoint's '{}' is {} {}, this network's is f32 {}", entry.name, name_of(tensor->dtype),
+                 to_string(tensor->shape), to_string(desc.shape));
+    std::vector<float> plain(static_cast<std::size_t>(desc.elements()));
+    std::memcpy(plain.data(), tensor->data.data(), tensor->data.size());
+    to_layout(plain, desc.shape, desc.layout, {reinterpret_cast<float*>(entry.data), plain.size()});
+  }
+}
+
+}  // namespace trifold

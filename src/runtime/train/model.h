@@ -1,0 +1,75 @@
+// A model in memory: its parameters, and the two programs that train and evaluate it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "layers/network.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/executor/executable.h"
+
+namespace trifold {
+
+struct ModelOptions {
+  const Backend* backend = nullptr;
+  std::int64_t batch = 1;       // global batch of one update
+  std::int64_t accumulate = 1;  // micro-batches it is done in
+  std::int64_t bn_group = 0;    // 0: a micro-batch
+  int threads = 1;
+  bool strict_math = false;
+  bool fuse = true;
+  OptimizerArgs optimizer;
+  bool decay_all = false;
+
+  std::int64_t micro_batch() const { return batch / accumulate; }
+};
+
+Program compile_training(const NetworkSpec& network, const ModelOptions& options);
+Program compile_evaluation(const NetworkSpec& network, const ModelOptions& options);
+
+class Model {
+ public:
+  Model(const NetworkSpec& network, const ModelOptions& options);
+  // From programs compiled for the same network and options.
+  Model(Program training, Program evaluation, const OptimizerArgs& optimizer);
+
+  Executable& training() { return *training_; }
+  Executable& evaluation() { return *evaluation_; }
+  const Executable& training() const { return *training_; }
+  std::size_t memory_bytes() const { return memory_->total_bytes(); }
+  std::int64_t parameter_count() const;
+
+  void initialize(std::uint64_t seed);
+
+  // Tensors in row-major order under their full names, with the memory that holds them.
+  class Snapshot {
+   public:
+    const std::vector<NamedTensor>& tensors() const { return tensors_; }
+
+   private:
+    friend class Model;
+    std::vector<std::vector<float>> storage_;
+    std::vector<NamedTensor> tensors_;
+  };
+  enum class Contents { model, model_and_optimizer };
+  Snapshot snapshot(Contents contents) const;
+
+  // Every tensor of the model must be there with its shape; `file` is what errors name.
+  void load(const SafetensorsFile& file, Contents contents);
+
+ private:
+  struct Entry {
+    std::string name;
+    ValueId value = kNoValue;   // gives shape and layout
+    std::byte* data = nullptr;  // where it lies: the parameter itself, or its part of the optimiser's flat state
+  };
+  std::vector<Entry> entries(Contents contents) const;
+
+  std::unique_ptr<ModelMemory> memory_;
+  std::unique_ptr<Executable> training_;
+  std::unique_ptr<Executable> evaluation_;
+  std::vector<std::string> state_names_;  // of the optimiser
+};
+
+}  // namespace trifold

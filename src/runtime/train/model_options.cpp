@@ -1,0 +1,101 @@
+#include "runtime/train/model_options.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include <unistd.h>
+
+#include "runtime/core/error.h"
+#include "runtime/core/parallel.h"
+
+namespace trifold {
+namespace {
+
+// The largest group that divides the micro-batch and is no larger than asked for.
+std::int64_t largest_group(std::int64_t micro_batch, std::int64_t wanted) {
+  for (std::int64_t group = std::min(micro_batch, wanted); group > 1; --group)
+    if (micro_batch % group == 0) return group;
+  return 1;
+}
+
+std::string megabytes(std::size_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+}  // namespace
+
+ModelOptions model_options(const Job& job) {
+  const TrainConfig& train = job.train;
+  const bool has_batch_norm =
+      std::ranges::any_of(job.model.layers, [](const LayerSpec& layer) { return layer.type == "batch_norm"; });
+  if (has_batch_norm && train.micro_batch() % train.bn_group != 0)
+    fail_input(
+        "{}: /train/bn_group: {} does not divide a micro-batch of {} samples (batch {} / accumulate {}); the "
+        "largest group that works is {}",
+        job.file.string(), train.bn_group, train.micro_batch(), train.batch, train.accumulate,
+        largest_group(train.micro_batch(), train.bn_group));
+  ModelOptions options;
+  options.backend = &cpu_backend();
+  options.batch = train.batch;
+  options.accumulate = train.accumulate;
+  options.bn_group = train.bn_group;
+  if (train.threads > 0) set_thread_count(train.threads);
+  options.threads = thread_count();
+  options.strict_math = train.math == Math::strict;
+  options.optimizer = train.optimizer;
+  options.decay_all = train.decay_bias;
+  return options;
+}
+
+std::unique_ptr<Model> make_model(const Job& job) {
+  const ModelOptions options = model_options(job);
+  Program training = compile_training(job.model, options);
+  Program evaluation = compile_evaluation(job.model, options);
+  const std::array<const Program*, 2> programs = {&training, &evaluation};
+  check_memory(job, programs);
+  return std::make_unique<Model>(std::move(training), std::move(evaluation), options.optimizer);
+}
+
+std::size_t planned_bytes(std::span<const Program* const> programs) {
+  std::size_t total = 0;
+  for (int region = 0; region < kRegions; ++region) {
+    std::size_t bytes = 0;
+    for (const Program* program : programs) bytes = std::max(bytes, program->memory.region_bytes[region]);
+    total += bytes;
+  }
+  return total;
+}
+
+void check_memory(const Job& job, std::span<const Program* const> programs) {
+  const std::size_t needed = planned_bytes(programs);
+  std::size_t limit = static_cast<std::size_t>(job.train.memory_limit_bytes);
+  std::string whose = "train.memory_limit allows";
+  if (limit == 0) {
+    limit = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+    whose = "this machine has";
+  }
+  if (needed <= limit) return;
+
+  const MemoryPlan& memory = programs[0]->memory;
+  struct Consumer {
+    std::string name;
+    std::size_t bytes;
+  };
+  std::vector<Consumer> consumers;
+  for (const Region region :
+       {Region::parameters, Region::gradients, Region::accumulated, Region::optimizer, Region::inputs})
+    consumers.push_back({name_of(region), memory.bytes(region)});
+  for (std::size_t i = 0; i < std::min<std::size_t>(memory.blocks.size(), 5); ++i)
+    consumers.push_back({fmt::format("'{}'", memory.blocks[i].name), memory.blocks[i].bytes});
+  std::ranges::stable_sort(consumers, [](const Consumer& a, const Consumer& b) { return a.bytes > b.bytes; });
+  std::string largest;
+  for (std::size_t i = 0; i < std::min<std::size_t>(consumers.size(), 5); ++i)
+    largest += fmt::format("{}{} {}", i == 0 ? "" : ", ", consumers[i].name, megabytes(consumers[i].bytes));
+  fail_input(
+      "{}: the job needs {} of memory ({} of it for activations) and {} {}; the largest: {}. Make train.batch "
+      "smaller or train.accumulate larger",
+      job.file.string(), megabytes(needed), megabytes(memory.bytes(Region::arena)), whose, megabytes(limit), largest);
+}
+
+}  // namespace trifold

@@ -1,0 +1,25 @@
+// From a job to what the compiler needs of it.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "runtime/config/job.h"
+#include "runtime/train/model.h"
+
+namespace trifold {
+
+// Checks what only the whole job can show (batch-norm groups against micro-batches).
+ModelOptions model_options(const Job& job);
+
+// Refuses a job that does not fit into memory, naming its largest consumers. `programs` are compiled, not yet in
+// memory.
+void check_memory(const Job& job, std::span<const Program* const> programs);
+
+// Compiles the job's programs, checks that they fit, and takes the memory.
+std::unique_ptr<Model> make_model(const Job& job);
+
+// Bytes that the programs need together, as ModelMemory will take them.
+std::size_t planned_bytes(std::span<const Program* const> programs);
+
+}  // namespace trifold

@@ -1,0 +1,300 @@
+#include "runtime/train/trainer.h"
+
+#include <array>
+#include <chrono>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include "runtime/checkpoint/atomic_file.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/core/error.h"
+#include "runtime/metrics/metrics_log.h"
+#include "runtime/metrics/progress.h"
+#include "runtime/metrics/tensorboard_writer.h"
+#include "runtime/train/evaluator.h"
+#include "runtime/train/job_data.h"
+#include "runtime/train/model_options.h"
+#include "runtime/train/stop_rules.h"
+
+namespace trifold {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+std::size_t peak_process_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace
+
+struct Trainer::Parts {
+  Parts(const Job& given, TrainerOptions given_options)
+      : job(given),
+        options(std::move(given_options)),
+        folder({.root = options.runs, .name = options.name.empty() ? job.name : options.name, .mode = options.mode}),
+        train_set(open_split(job, Split::train)),
+        test_set(open_split(job, Split::test)),
+        stop(job.train.stop),
+        progress({}) {
+    job.model.class_weights = loss_class_weights(job, *train_set);
+    model = make_model(job);
+    state.seed = job.train.seed;
+    if (options.mode == RunMode::resume)
+      restore();
+    else
+      model->initialize(job.train.seed);
+
+    const std::int64_t batch = job.train.batch;
+    loader = make_training_loader(job, train_set, state.epoch, state.position_in_epoch / batch);
+    steps_per_epoch = loader->steps_per_epoch();
+    if (state.position_in_epoch >= steps_per_epoch * batch)
+      fail_input("the checkpoint belongs to a larger training set");
+    const bool resumed = options.mode == RunMode::resume;
+    metrics = std::make_unique<MetricsLog>(resumed ? MetricsLog::resume(folder.metrics_jsonl(), state.step)
+                                                   : MetricsLog::start(folder.metrics_jsonl()));
+    tensorboard =
+        std::make_unique<TensorboardWriter>(folder.tensorboard(), resumed ? std::optional(state.step) : std::nullopt);
+    write_file_atomically(folder.job_json(), to_json_text(job));
+  }
+
+  // --- checkpoints
+
+  void restore() {
+    LatestCheckpoint latest = latest_good(folder.checkpoints());
+    for (const SkippedCheckpoint& skipped : latest.skipped)
+      progress.say(
+          fmt::format("{} is damaged ({}): going back to the one before it", skipped.file.string(), skipped.reason));
+    if (!latest.checkpoint) {
+      // Killed before the first checkpoint: the run begins again.
+      model->initialize(job.train.seed);
+      return;
+    }
+    state = latest.checkpoint->state;
+    if (state.seed != job.train.seed)
+      fail_input("{} was made with seed {}, the job has {}", latest.checkpoint->file.string(), state.seed,
+                 job.train.seed);
+    model->load(latest.checkpoint->contents, Model::Contents::model_and_optimizer);
+    stop.restore(state.counters);
+    epoch_loss = counter("epoch.loss");
+    epoch_correct = counter("epoch.correct");
+    trained_seconds = counter("trained_seconds");
+    saved_step = state.step;
+    progress.say(fmt::format("resumed from {} (epoch {}, step {})", latest.checkpoint->file.string(), state.epoch + 1,
+                             state.step));
+  }
+
+  double counter(const char* key) const {
+    const auto found = state.counters.find(key);
+    return found == state.counters.end() ? 0.0 : found->second;
+  }
+
+  void save() {
+    state.counters = stop.state();
+    state.counters["epoch.loss"] = epoch_loss;
+    state.counters["epoch.correct"] = epoch_correct;
+    state.counters["trained_seconds"] = trained_seconds;
+    const Model::Snapshot snapshot = model->snapshot(Model::Contents::model_and_optimizer);
+    save_checkpoint(folder.checkpoints(), state, snapshot.tensors());
+    prune(folder.checkpoints(), static_cast<int>(job.train.checkpoint.keep));
+    saved_step = state.step;
+  }
+
+  // --- one update
+
+  void train_step() {
+    const auto begin = Clock::now();
+    const TrainConfig& train = job.train;
+    const std::int64_t total_steps = steps_per_epoch * train.epochs;
+    const Batch& batch = loader->next();
+    Executable& program = model->training();
+    StepContext context{.seed = train.seed,
+                        .first_sample = batch.first_sample,
+                        .learning_rate = learning_rate(train.schedule, state.step, steps_per_epoch, total_steps),
+                        .updates = state.step + 1};
+    double loss = 0;
+    double correct = 0;
+    for (std::int64_t micro = 0; micro < train.accumulate; ++micro) {
+      context.first_sample = batch.first_sample + micro * train.micro_batch();
+      fill_inputs(program, batch, micro * train.micro_batch(), train.micro_batch());
+      program.run(context);
+      loss += program.loss();
+      correct += program.correct();
+      if (train.accumulate > 1) program.accumulate(micro == 0, context);
+    }
+    loader->release();
+    if (!std::isfinite(loss))
+      fail_runtime(
+          "the loss became {} at step {} (epoch {}); lower train.optimizer.lr, add warm-up or set train.clip_norm",
+          loss, state.step + 1, state.epoch + 1);
+    program.update(context);
+
+    state.step += 1;
+    state.position_in_epoch += train.batch;
+    epoch_loss += loss;
+    epoch_correct += correct;
+    rate = context.learning_rate;
+    const double seconds = seconds_since(begin);
+    trained_seconds += seconds;
+    epoch_seconds += seconds;
+    epoch_images += train.batch;
+    run_seconds += seconds;
+    run_images += train.batch;
+    log("train", std::array{Metric{"loss", loss}, Metric{"accuracy", correct / static_cast<double>(train.batch)},
+                            Metric{"learning_rate", rate}});
+  }
+
+  void log(std::string_view phase, std::span<const Metric> values) {
+    metrics->write({.step = state.step, .epoch = state.epoch + 1, .phase = phase, .values = values});
+    std::vector<std::string> tags;
+    std::vector<Metric> tagged;
+    for (const Metric& metric : values) tags.push_back(fmt::format("{}/{}", phase, metric.name));
+    for (std::size_t i = 0; i < values.size(); ++i) tagged.push_back({tags[i], values[i].value});
+    tensorboard->write(state.step, tagged);
+  }
+
+  void show_progress() {
+    if (!options.progress) return;
+    const std::int64_t done = state.position_in_epoch / job.train.batch;
+    ProgressState shown;
+    shown.epoch = state.epoch + 1;
+    shown.epochs = job.train.epochs;
+    shown.step = done;
+    shown.steps = steps_per_epoch;
+    if (run_seconds > 0) shown.images_per_s = static_cast<double>(run_images) / run_seconds;
+    shown.images_left = (steps_per_epoch * job.train.epochs - state.step) * job.train.batch;
+    if (done > 0) {
+      shown.loss = epoch_loss / static_cast<double>(done);
+      shown.accuracy = epoch_correct / static_cast<double>(state.position_in_epoch);
+    }
+    if (run_seconds > 0) shown.input_wait_fraction = loader->waited_ms() / 1000.0 / run_seconds;
+    progress.update(shown);
+  }
+
+  // --- one epoch
+
+  EpochSummary finish_epoch() {
+    EpochSummary summary;
+    summary.epoch = state.epoch + 1;
+    summary.step = state.step;
+    summary.train_loss = epoch_loss / static_cast<double>(steps_per_epoch);
+    summary.train_accuracy = epoch_correct / static_cast<double>(steps_per_epoch * job.train.batch);
+    summary.learning_rate = rate;
+    if (epoch_seconds > 0) summary.images_per_s = static_cast<double>(epoch_images) / epoch_seconds;
+    const bool last = state.epoch + 1 == job.train.epochs;
+    if ((state.epoch + 1) % job.train.eval_every == 0 || last) {
+      const Score score = evaluate_now();
+      summary.test_loss = score.loss;
+      summary.test_accuracy = score.accuracy;
+    }
+    outcome.train_loss = summary.train_loss;
+    state.epoch += 1;
+    state.position_in_epoch = 0;
+    epoch_loss = epoch_correct = epoch_seconds = 0;
+    epoch_images = 0;
+    outcome.epochs = state.epoch;
+    return summary;
+  }
+
+  Score evaluate_now() {
+    const std::unique_ptr<Loader> test_loader = make_evaluation_loader(job, test_set);
+    const Score score = evaluate(model->evaluation(), *test_loader);
+    log("test", std::array{Metric{"loss", score.loss}, Metric{"accuracy", score.accuracy}});
+    outcome.test_accuracy = score.accuracy;
+    outcome.test_loss = score.loss;
+    double& best = state.best_metrics.try_emplace("test_accuracy", score.accuracy).first->second;
+    best = std::max(best, score.accuracy);
+    return score;
+  }
+
+  void say(const EpochSummary& summary) {
+    if (!options.progress) return;
+    std::string text = fmt::format("epoch {:>3}/{}  loss {:.4f}  accuracy {:.2f} %", summary.epoch, job.train.epochs,
+                                   summary.train_loss, 100 * summary.train_accuracy);
+    if (summary.test_accuracy)
+      text += fmt::format("  |  test loss {:.4f}  accuracy {:.2f} %", *summary.test_loss, 100 * *summary.test_accuracy);
+    progress.say(text + fmt::format("  |  {:.0f} images/s", summary.images_per_s));
+  }
+
+  bool interrupted() const { return options.interrupt != nullptr && options.interrupt->load(); }
+
+  bool time_to_save() const {
+    const CheckpointRules& rules = job.train.checkpoint;
+    if (rules.every_steps > 0) return state.step % rules.every_steps == 0;
+    return rules.every_epochs > 0 && state.position_in_epoch == 0 && state.epoch % rules.every_epochs == 0;
+  }
+
+  // Trains until something says stop; the rule's name.
+  std::string train(const std::function<void(const EpochSummary&)>& on_epoch) {
+    while (state.epoch < job.train.epochs) {
+      while (state.position_in_epoch < steps_per_epoch * job.train.batch) {
+        if (interrupted()) return "interrupt";
+        if (stop.out_of_time(trained_seconds / 60)) return "minutes";
+        train_step();
+        show_progress();
+        if (state.position_in_epoch < steps_per_epoch * job.train.batch && time_to_save()) save();
+      }
+      const EpochSummary summary = finish_epoch();
+      say(summary);
+      if (on_epoch) on_epoch(summary);
+      const auto rule = stop.after_epoch({summary.train_loss, summary.test_accuracy, trained_seconds / 60});
+      if (rule) return *rule;
+      if (time_to_save()) save();
+    }
+    return "epochs";
+  }
+
+  TrainingOutcome run(const std::function<void(const EpochSummary&)>& on_epoch) {
+    outcome.folder = folder.path();
+    outcome.epochs = state.epoch;
+    outcome.stopped_by = train(on_epoch);
+    if (saved_step != state.step) save();
+    if (!outcome.test_accuracy && !interrupted()) evaluate_now();
+    if (options.progress) progress.finish();
+    outcome.steps = state.step;
+    if (run_seconds > 0) outcome.images_per_s = static_cast<double>(run_images) / run_seconds;
+    outcome.peak_bytes = peak_process_bytes();
+    return outcome;
+  }
+
+  Job job;
+  TrainerOptions options;
+  RunFolder folder;
+  std::shared_ptr<const Dataset> train_set;
+  std::shared_ptr<const Dataset> test_set;
+  StopDecision stop;
+  Progress progress;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Loader> loader;
+  std::unique_ptr<MetricsLog> metrics;
+  std::unique_ptr<TensorboardWriter> tensorboard;
+
+  TrainingState state;
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t saved_step = -1;
+  double epoch_loss = 0;     // summed over this epoch's steps
+  double epoch_correct = 0;  // samples of this epoch
+  double epoch_seconds = 0;  // of this epoch, in this process
+  std::int64_t epoch_images = 0;
+  double run_seconds = 0;  // of this process
+  std::int64_t run_images = 0;
+  double trained_seconds = 0;  // over all processes of the run
+  double rate = 0;
+  TrainingOutcome outcome;
+};
+
+Trainer::Trainer(const Job& job, TrainerOptions options) : parts_(std::make_unique<Parts>(job, std::move(options))) {}
+Trainer::~Trainer() = default;
+
+TrainingOutcome Trainer::run(const std::function<void(const EpochSummary&)>& on_epoch) {
+  return parts_->run(on_epoch);
+}
+
+}  // namespace trifold

@@ -1,0 +1,62 @@
+// Trains a job: epochs, evaluation, stop rules, checkpoints, metrics, progress. run() may be called once.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/config/job.h"
+#include "runtime/metrics/run_folder.h"
+
+namespace trifold {
+
+struct TrainerOptions {
+  std::filesystem::path runs = "runs";  // the folder of all runs
+  std::string name;                     // of this one; empty: the job's
+  RunMode mode = RunMode::fresh;
+  bool progress = true;                          // on standard error
+  const std::atomic<bool>* interrupt = nullptr;  // becomes true: end after this step, with a checkpoint
+};
+
+struct EpochSummary {
+  std::int64_t epoch = 0;  // from 1
+  std::int64_t step = 0;   // updates done
+  double train_loss = 0;
+  double train_accuracy = 0;
+  std::optional<double> test_loss;
+  std::optional<double> test_accuracy;
+  double learning_rate = 0;
+  double images_per_s = 0;
+};
+
+struct TrainingOutcome {
+  std::int64_t steps = 0;
+  std::int64_t epochs = 0;
+  double train_loss = 0;
+  std::optional<double> test_accuracy;
+  std::optional<double> test_loss;
+  double images_per_s = 0;
+  std::size_t peak_bytes = 0;  // of the process
+  std::string stopped_by;      // "epochs", a stop rule, or "interrupt"
+  std::filesystem::path folder;
+};
+
+class Trainer {
+ public:
+  Trainer(const Job& job, TrainerOptions options);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // `on_epoch` hears of every finished epoch.
+  TrainingOutcome run(const std::function<void(const EpochSummary&)>& on_epoch = {});
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace trifold

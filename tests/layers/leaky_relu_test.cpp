@@ -1,0 +1,23 @@
+// leaky_relu: keeps the shape; its gradient reads its output.
+#include <gtest/gtest.h>
+
+#include "support/layer_probe.h"
+
+namespace trifold::test {
+namespace {
+
+using Nodes = std::vector<std::string>;
+
+TEST(LeakyReluLayer, KeepsTheShape) {
+  EXPECT_EQ(shape_answer({.type = "leaky_relu", .in = {{4, 3, 5, 5}}}), "4x3x5x5");
+  EXPECT_EQ(shape_answer({.type = "leaky_relu", .in = {{4, 7}}}), "4x7");
+}
+
+TEST(LeakyReluLayer, AddsItsNodes) {
+  const LayerQuestion question{.type = "leaky_relu", .in = {{4, 7}}};
+  EXPECT_EQ(nodes_of(question),
+            (Nodes{"F activation.forward leaky_relu (x) -> y", "B activation.backward leaky_relu (dy, y) -> dx"}));
+}
+
+}  // namespace
+}  // namespace trifold::test

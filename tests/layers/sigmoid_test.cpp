@@ -1,0 +1,23 @@
+// sigmoid: keeps the shape; its gradient reads its output.
+#include <gtest/gtest.h>
+
+#include "support/layer_probe.h"
+
+namespace trifold::test {
+namespace {
+
+using Nodes = std::vector<std::string>;
+
+TEST(SigmoidLayer, KeepsTheShape) {
+  EXPECT_EQ(shape_answer({.type = "sigmoid", .in = {{4, 3, 5, 5}}}), "4x3x5x5");
+  EXPECT_EQ(shape_answer({.type = "sigmoid", .in = {{4, 7}}}), "4x7");
+}
+
+TEST(SigmoidLayer, AddsItsNodes) {
+  const LayerQuestion question{.type = "sigmoid", .in = {{4, 7}}};
+  EXPECT_EQ(nodes_of(question),
+            (Nodes{"F activation.forward sigmoid (x) -> y", "B activation.backward sigmoid (dy, y) -> dx"}));
+}
+
+}  // namespace
+}  // namespace trifold::test

@@ -1,0 +1,64 @@
+// Writes an OpCase value by value and step by step. For op_cases.cpp and its families.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "support/op_cases.h"
+
+namespace trifold::test {
+
+class OpCaseBuilder {
+ public:
+  explicit OpCaseBuilder(std::string name) { case_.name = std::move(name); }
+
+  int activation(const std::string& name, const Shape& shape, Draw draw = Draw::normal, std::int64_t pixels = 1) {
+    return add({.name = name, .desc = {shape}, .draw = draw, .activation = true, .pixels = pixels});
+  }
+  int parameter(const std::string& name, const Shape& shape, Draw draw = Draw::normal) {
+    return add({.name = name, .desc = {shape}, .draw = draw});
+  }
+  int labels(Draw draw, std::int64_t count, std::int64_t limit) {
+    return add({.name = "labels", .desc = {Shape{count}, DType::i32}, .draw = draw, .limit = limit});
+  }
+  int made(const std::string& name, const Shape& shape, DType dtype = DType::f32) {
+    return add({.name = name, .desc = {shape, dtype}});
+  }
+  int opaque(const std::string& name, const Shape& shape) {
+    return add({.name = name, .desc = {shape, DType::u8}, .opaque = true});
+  }
+  int with_layout(const std::string& name, const Shape& shape, const Layout& layout, Draw draw) {
+    return add({.name = name, .desc = {shape, DType::f32, layout}, .draw = draw});
+  }
+
+  template <class T>
+  OpCaseBuilder& step(const T& op, std::vector<int> in, std::vector<int> out) {
+    case_.steps.push_back({std::make_shared<const T>(op), std::move(in), std::move(out)});
+    return *this;
+  }
+  OpCaseBuilder& objective(int value, int weights = -1) {
+    case_.objectives.push_back({value, weights});
+    return *this;
+  }
+  OpCaseBuilder& gradient(int of, int gradient) {
+    case_.gradients.push_back({of, gradient});
+    return *this;
+  }
+  OpCase build() { return std::move(case_); }
+
+ private:
+  int add(CaseValue value) {
+    case_.values.push_back(std::move(value));
+    return static_cast<int>(case_.values.size()) - 1;
+  }
+
+  OpCase case_;
+};
+
+// The families, each in a file of its own.
+void add_product_cases(std::vector<OpCase>& cases);  // conv2d, linear
+void add_batch_norm_cases(std::vector<OpCase>& cases);
+void add_image_cases(std::vector<OpCase>& cases);  // activation, pooling, dropout, add, concat, reorder
+void add_loss_cases(std::vector<OpCase>& cases);   // losses, log-softmax, optimisers
+
+}  // namespace trifold::test

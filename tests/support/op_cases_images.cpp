@@ -1,0 +1,231 @@
+// Element-wise functions, pooling, dropout, and the ops that add, join, cut and re-lay tensors.
+#include <fmt/format.h>
+
+#include "kernels/ops/activation.h"
+#include "kernels/ops/conv2d.h"
+#include "kernels/ops/dropout.h"
+#include "kernels/ops/pooling.h"
+#include "kernels/ops/shape_ops.h"
+#include "support/op_case_builder.h"
+
+namespace trifold::test {
+namespace {
+
+OpCase activation_case(Activation function, const Shape& shape, Draw draw) {
+  OpCaseBuilder b(
+      fmt::format("activation_{}_{}{}", name_of(function), to_string(shape), draw == Draw::wide ? "_wide" : ""));
+  ActivationForward forward;
+  forward.function = function;
+  forward.slope = 0.1;
+  ActivationBackward backward;
+  backward.function = function;
+  backward.slope = 0.1;
+  const int x = b.activation("x", shape, draw);
+  const int dy = b.activation("dy", shape);
+  const int y = b.made("y", shape);
+  const int dx = b.made("dx", shape);
+  b.step(forward, {x}, {y});
+  b.step(backward, {dy, gradient_from_output(function) ? y : x}, {dx});
+  if (draw == Draw::spaced) b.objective(y, dy).gradient(x, dx);
+  return b.build();
+}
+
+Shape pooled(const Shape& x, const PoolArgs& args) {
+  Shape y{x[0], x[1]};
+  for (std::size_t d = 0; d < 2; ++d)
+    y.push_back(conv_out_extent(x[2 + static_cast<int>(d)], args.kernel[d], args.stride[d], args.pad[d], 1));
+  return y;
+}
+
+OpCase max_pool_case(const std::string& name, const Shape& shape, const PoolArgs& args, Draw draw) {
+  OpCaseBuilder b("max_pool_" + name);
+  MaxPoolForward forward;
+  forward.args = args;
+  MaxPoolForward evaluation = forward;
+  evaluation.keep_argmax = false;
+  MaxPoolBackward backward;
+  backward.args = args;
+  const Shape y_shape = pooled(shape, args);
+  const int x = b.activation("x", shape, draw);
+  const int dy = b.activation("dy", y_shape);
+  const int y = b.made("y", y_shape);
+  const int argmax = b.made("argmax", y_shape, DType::u8);
+  const int dx = b.made("dx", shape);
+  b.step(forward, {x}, {y, argmax});
+  b.step(evaluation, {x}, {b.made("y_evaluation", y_shape)});
+  b.step(backward, {dy, argmax}, {dx});
+  if (draw == Draw::spaced) b.objective(y, dy).gradient(x, dx);
+  return b.build();
+}
+
+// relu, then max_pool; the pool's gradient undoes both. Windows that the relu emptied have ties at zero.
+OpCase relu_max_pool_case(const std::string& name, const Shape& shape, const PoolArgs& args) {
+  OpCaseBuilder b("max_pool_relu_" + name);
+  MaxPoolForward forward;
+  forward.args = args;
+  MaxPoolBackward backward;
+  backward.args = args;
+  backward.relu = true;
+  const Shape y_shape = pooled(shape, args);
+  const int x = b.activation("x", shape, Draw::spaced);
+  const int dy = b.activation("dy", y_shape);
+  const int rectified = b.made("rectified", shape);
+  const int y = b.made("y", y_shape);
+  const int argmax = b.made("argmax", y_shape, DType::u8);
+  const int dx = b.made("dx", shape);
+  b.step(ActivationForward(), {x}, {rectified});
+  b.step(forward, {rectified}, {y, argmax});
+  b.step(backward, {dy, argmax, y}, {dx}).objective(y, dy).gradient(x, dx);
+  return b.build();
+}
+
+OpCase avg_pool_case(const std::string& name, const Shape& shape, const PoolArgs& args, bool count_pad) {
+  OpCaseBuilder b(fmt::format("avg_pool_{}{}", name, count_pad ? "" : "_inside"));
+  AvgPoolForward forward;
+  forward.args = args;
+  forward.count_pad = count_pad;
+  AvgPoolBackward backward;
+  backward.args = args;
+  backward.count_pad = count_pad;
+  const Shape y_shape = pooled(shape, args);
+  const int x = b.activation("x", shape);
+  const int dy = b.activation("dy", y_shape);
+  const int y = b.made("y", y_shape);
+  const int dx = b.made("dx", shape);
+  b.step(forward, {x}, {y}).step(backward, {dy}, {dx}).objective(y, dy).gradient(x, dx);
+  return b.build();
+}
+
+OpCase global_avg_pool_case(const Shape& shape) {
+  OpCaseBuilder b(fmt::format("global_avg_pool_{}", to_string(shape)));
+  const int x = b.activation("x", shape);
+  const int dy = b.activation("dy", {shape[0], shape[1]});
+  const int y = b.made("y", {shape[0], shape[1]});
+  const int dx = b.made("dx", shape);
+  b.step(GlobalAvgPoolForward(), {x}, {y});
+  b.step(GlobalAvgPoolBackward(), {dy}, {dx}).objective(y, dy).gradient(x, dx);
+  return b.build();
+}
+
+OpCase dropout_case(const Shape& shape, double probability, bool channels, bool relu) {
+  OpCaseBuilder b(fmt::format("dropout{}_{}{}_p{}", channels ? "2d" : "", to_string(shape), relu ? "_relu" : "",
+                              static_cast<int>(100 * probability)));
+  DropoutForward forward;
+  forward.args = {.probability = probability, .channels = channels, .layer = 5};
+  forward.relu = relu;
+  DropoutBackward backward;
+  backward.args = forward.args;
+  backward.relu = relu;
+  const int x = b.activation("x", shape, Draw::spaced);
+  const int dy = b.activation("dy", shape);
+  const int y = b.made("y", shape);
+  const int dx = b.made("dx", shape);
+  b.step(forward, {x}, {y});
+  b.step(backward, relu ? std::vector<int>{dy, y} : std::vector<int>{dy}, {dx}).objective(y, dy).gradient(x, dx);
+  return b.build();
+}
+
+OpCase add_case(const Shape& shape) {
+  OpCaseBuilder b(fmt::format("add_{}", to_string(shape)));
+  const int left = b.activation("left", shape);
+  const int right = b.activation("right", shape);
+  Add with_relu;
+  with_relu.relu = true;
+  b.step(Add(), {left, right}, {b.made("sum", shape)});
+  b.step(with_relu, {left, right}, {b.made("sum_relu", shape)});
+  return b.build();
+}
+
+// Concat of parts with these channels; the gradient of part `left_out` (-1: none) is not asked for.
+OpCase concat_case(const std::string& name, Shape shape, const std::vector<std::int64_t>& channels, int left_out = -1) {
+  OpCaseBuilder b("concat_" + name);
+  SplitChannels split;
+  std::vector<int> parts;
+  std::vector<int> gradients;
+  std::int64_t whole = 0;
+  for (std::size_t i = 0; i < channels.size(); ++i) {
+    shape[1] = channels[i];
+    parts.push_back(b.activation(fmt::format("part{}", i), shape));
+    if (static_cast<int>(i) != left_out) {
+      split.first_channel.push_back(whole);
+      gradients.push_back(b.made(fmt::format("d_part{}", i), shape));
+      b.gradient(parts.back(), gradients.back());
+    }
+    whole += channels[i];
+  }
+  shape[1] = whole;
+  const int dy = b.activation("dy", shape);
+  const int y = b.made("y", shape);
+  b.step(Concat(), parts, {y}).step(split, {dy}, gradients).objective(y, dy);
+  return b.build();
+}
+
+OpCase reorder_case(const std::string& name, const Shape& shape, const Layout& layout) {
+  OpCaseBuilder b(fmt::format("reorder_{}_{}", name, layout.block));
+  const int plain = b.with_layout("plain", shape, {}, Draw::normal);
+  const int there = b.with_layout("there", shape, layout, Draw::made);
+  const int back = b.with_layout("back", shape, {}, Draw::made);
+  b.step(Reorder(), {plain}, {there}).step(Reorder(), {there}, {back});
+  return b.build();
+}
+
+}  // namespace
+
+void add_image_cases(std::vector<OpCase>& cases) {
+  for (const Activation function :
+       {Activation::relu, Activation::leaky_relu, Activation::gelu, Activation::sigmoid, Activation::tanh}) {
+    cases.push_back(activation_case(function, {3, 7, 5, 3}, Draw::spaced));
+    cases.push_back(activation_case(function, {2, 16, 4, 4}, Draw::normal));
+    cases.push_back(activation_case(function, {1, 37}, Draw::wide));
+  }
+
+  const PoolArgs halves{};
+  const PoolArgs overlapping{.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}};
+  const PoolArgs dense{.kernel = {2, 2}, .stride = {1, 1}};
+  const PoolArgs uneven{.kernel = {3, 2}, .stride = {2, 3}, .pad = {1, 0}};
+  cases.push_back(max_pool_case("halves", {2, 3, 6, 6}, halves, Draw::spaced));
+  cases.push_back(max_pool_case("halves_odd", {2, 8, 7, 5}, halves, Draw::spaced));
+  cases.push_back(max_pool_case("overlapping", {2, 16, 7, 9}, overlapping, Draw::spaced));
+  cases.push_back(max_pool_case("dense", {1, 5, 6, 4}, dense, Draw::spaced));
+  cases.push_back(max_pool_case("uneven", {2, 10, 7, 8}, uneven, Draw::spaced));
+  cases.push_back(max_pool_case("ties", {2, 16, 8, 8}, overlapping, Draw::few));
+  cases.push_back(max_pool_case("ties_plain", {2, 3, 8, 8}, halves, Draw::few));
+  cases.push_back(relu_max_pool_case("halves", {2, 16, 6, 6}, halves));
+  cases.push_back(relu_max_pool_case("overlapping", {2, 5, 7, 7}, overlapping));
+  for (const bool count_pad : {true, false}) {
+    cases.push_back(avg_pool_case("halves", {2, 16, 6, 6}, halves, count_pad));
+    cases.push_back(avg_pool_case("overlapping", {2, 8, 7, 9}, overlapping, count_pad));
+    cases.push_back(avg_pool_case("uneven", {1, 5, 7, 8}, uneven, count_pad));
+    cases.push_back(avg_pool_case("dense", {3, 3, 5, 4}, dense, count_pad));
+  }
+  for (const Shape& shape : {Shape{2, 16, 7, 7}, Shape{3, 5, 4, 3}, Shape{1, 32, 1, 1}})
+    cases.push_back(global_avg_pool_case(shape));
+
+  for (const bool relu : {false, true}) {
+    cases.push_back(dropout_case({3, 7, 5, 3}, 0.3, false, relu));
+    cases.push_back(dropout_case({2, 16, 4, 4}, 0.5, false, relu));
+    cases.push_back(dropout_case({5, 37}, 0.25, false, relu));
+    cases.push_back(dropout_case({4, 16, 3, 3}, 0.5, true, relu));
+    cases.push_back(dropout_case({5, 6, 2, 5}, 0.4, true, relu));
+  }
+  cases.push_back(dropout_case({2, 8, 3, 3}, 0.0, false, false));
+
+  for (const Shape& shape : {Shape{2, 16, 5, 5}, Shape{3, 7, 3, 5}, Shape{1, 33}}) cases.push_back(add_case(shape));
+
+  cases.push_back(concat_case("ragged", {2, 0, 4, 3}, {3, 5}));
+  cases.push_back(concat_case("blocks", {2, 0, 3, 3}, {16, 32}));
+  cases.push_back(concat_case("blocks_and_rest", {2, 0, 3, 3}, {16, 8, 4}));
+  cases.push_back(concat_case("three_without_middle", {2, 0, 2, 2}, {16, 16, 32}, 1));
+  cases.push_back(concat_case("without_first", {2, 0, 5, 2}, {3, 4, 1}, 0));
+  cases.push_back(concat_case("features", {4, 0}, {6, 11}));
+
+  for (const int block : {8, 16}) {
+    cases.push_back(reorder_case("image", {2, 32, 5, 3}, {Order::channel_block, block}));
+    cases.push_back(reorder_case("weights", {32, 16, 3, 3}, {Order::conv_block, block}));
+    cases.push_back(reorder_case("first_weights", {16, 3, 3, 3}, {Order::conv_first, block}));
+    cases.push_back(reorder_case("depthwise_weights", {32, 1, 3, 3}, {Order::conv_depthwise, block}));
+    cases.push_back(reorder_case("columns", {10, 16 * 9}, {Order::column_block, block, 9}));
+  }
+}
+
+}  // namespace trifold::test

@@ -1,0 +1,175 @@
+"""A resolved Trifold job as a PyTorch module: what tools/compare_torch.py and tools/bench hold Trifold against."""
+import json
+import subprocess
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+PURPOSE_DROPOUT = 4  # Purpose::dropout in src/runtime/core/philox.h
+
+
+def philox(key, counter):
+    """Philox4x32-10 over arrays: counter is four uint32 arrays; returns four."""
+    k0, k1 = np.uint64(key & 0xFFFFFFFF), np.uint64(key >> 32)
+    c = [np.asarray(x, dtype=np.uint64) for x in counter]
+    low = np.uint64(0xFFFFFFFF)
+    for _ in range(10):
+        p0, p1 = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
+        c = [(p1 >> np.uint64(32)) ^ c[1] ^ k0, p1 & low, (p0 >> np.uint64(32)) ^ c[3] ^ k1, p0 & low]
+        k0, k1 = (k0 + np.uint64(0x9E3779B9)) & low, (k1 + np.uint64(0xBB67AE85)) & low
+    return c
+
+
+def keep_factors(seed, layer, samples, count, p):
+    """[len(samples), count] of 0 or 1/(1-p): the numbers that Trifold's dropout draws for these samples."""
+    blocks = (count + 3) // 4
+    block, sample = np.meshgrid(np.arange(blocks), samples)
+    words = philox(seed ^ (PURPOSE_DROPOUT << 56),
+                   [block, np.full_like(block, layer), sample & 0xFFFFFFFF, sample >> 32])
+    uniform = (np.stack(words, axis=-1).reshape(len(samples), -1)[:, :count] >> np.uint64(8)).astype(np.float32) * 2.0**-24
+    return torch.from_numpy(np.where(uniform >= np.float32(p), np.float32(1 / (1 - p)), np.float32(0)))
+
+
+def resolve(program, job, settings=()):
+    command = [program, "resolve", job]
+    for setting in settings:
+        command += ["--set", setting]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def as_pair(value):
+    return tuple(value) if isinstance(value, list) else (value, value)
+
+
+class TorchNet(nn.Module):
+    """The layers of a resolved job. `same_dropout`: draw the masks that Trifold draws (slow, for comparison)."""
+
+    def __init__(self, job, same_dropout=False):
+        super().__init__()
+        self.layers = job["model"]["layers"]
+        self.seed = job["train"]["seed"]
+        self.same_dropout = same_dropout
+        self.first_sample = 0
+        self.made = nn.ModuleDict()
+        self.losses = {"softmax_cross_entropy", "mse"}
+        with torch.no_grad():
+            shapes = {"input": torch.zeros(2, *job["model"]["input"])}
+            for index, layer in enumerate(self.layers):
+                inputs = [shapes[name] for name in self.inputs(layer)]
+                module = self.make(layer, inputs[0])
+                if module is not None:
+                    self.made[self.key(layer)] = module
+                if layer["type"] not in self.losses:
+                    shapes[layer["id"]] = self.run(index, layer, inputs, probe=True)
+
+    @staticmethod
+    def key(layer):
+        return layer["id"].replace(".", "/")
+
+    @staticmethod
+    def inputs(layer):
+        return layer["in"] if isinstance(layer["in"], list) else [layer["in"]]
+
+    @staticmethod
+    def make(layer, x):
+        kind = layer["type"]
+        if kind == "conv2d":
+            kernel = as_pair(layer["kernel"])
+            pad = (kernel[0] // 2, kernel[1] // 2) if layer["padding"] == "same" else as_pair(layer["pad"])
+            return nn.Conv2d(x.shape[1], layer["out"], kernel, as_pair(layer["stride"]), pad, as_pair(layer["dilation"]),
+                             layer["groups"] or x.shape[1], layer["bias"])
+        if kind == "linear":
+            return nn.Linear(x.shape[1], layer["out"], layer["bias"])
+        if kind == "batch_norm":
+            norm = nn.BatchNorm2d if x.dim() == 4 else nn.BatchNorm1d
+            return norm(x.shape[1], eps=layer["eps"], momentum=layer["momentum"])
+        return None
+
+    def run(self, index, layer, inputs, probe=False):
+        kind, x = layer["type"], inputs[0]
+        if self.key(layer) in self.made:
+            return self.made[self.key(layer)](x)
+        if kind == "relu":
+            return F.relu(x)
+        if kind == "leaky_relu":
+            return F.leaky_relu(x, layer["slope"])
+        if kind == "gelu":
+            return F.gelu(x)
+        if kind == "sigmoid":
+            return torch.sigmoid(x)
+        if kind == "tanh":
+            return torch.tanh(x)
+        if kind in ("max_pool", "avg_pool"):
+            kernel = as_pair(layer["kernel"])
+            stride = as_pair(layer["stride"]) if "stride" in layer else kernel
+            pool = F.max_pool2d if kind == "max_pool" else F.avg_pool2d
+            return pool(x, kernel, stride, as_pair(layer["pad"]))
+        if kind == "global_avg_pool":
+            return x.mean(dim=(2, 3))
+        if kind in ("dropout", "dropout2d"):
+            if probe or not self.training:
+                return x
+            if not self.same_dropout:
+                return (F.dropout if kind == "dropout" else F.dropout2d)(x, layer["p"])
+            samples = np.arange(self.first_sample, self.first_sample + x.shape[0])
+            if kind == "dropout2d":
+                return x * keep_factors(self.seed, index, samples, x.shape[1], layer["p"])[:, :, None, None]
+            # Element e of a sample is numbered pixel * C + channel.
+            pixels = x[0, 0].numel() if x.dim() == 4 else 1
+            factors = keep_factors(self.seed, index, samples, pixels * x.shape[1], layer["p"])
+            return x * factors.view(x.shape[0], pixels, x.shape[1]).transpose(1, 2).reshape(x.shape)
+        if kind == "flatten":
+            return torch.flatten(x, 1)
+        if kind == "add":
+            return sum(inputs[1:], x)
+        if kind == "concat":
+            return torch.cat(inputs, 1)
+        if kind == "log_softmax":
+            return F.log_softmax(x, 1)
+        raise ValueError(f"no PyTorch equivalent of layer type '{kind}'")
+
+    def forward(self, x):
+        values = {"input": x}
+        last = x
+        for index, layer in enumerate(self.layers):
+            if layer["type"] in self.losses:
+                break
+            last = values[layer["id"]] = self.run(index, layer, [values[name] for name in self.inputs(layer)])
+        return last
+
+    def loss(self, output, labels):
+        if self.layers[-1]["type"] == "log_softmax":
+            return F.nll_loss(output, labels)
+        smoothing = self.layers[-1].get("label_smoothing", 0.0)
+        return F.cross_entropy(output, labels, label_smoothing=smoothing)
+
+    def load_trifold(self, tensors):
+        """Parameters by Trifold's names: "conv1.weight", "stage1.0.bn1.running_mean"."""
+        state = {}
+        for name, module in self.made.items():
+            for key in module.state_dict():
+                if key != "num_batches_tracked":
+                    state[f"made.{name}.{key}"] = tensors[f"{name.replace('/', '.')}.{key}"]
+        missing, unexpected = self.load_state_dict(state, strict=False)
+        assert not unexpected and all("num_batches_tracked" in name for name in missing), (missing, unexpected)
+
+
+def decay_groups(net, weight_decay, decay_bias):
+    """Trifold exempts biases and batch norm from weight decay unless told otherwise."""
+    plain, exempt = [], []
+    for module in net.made.values():
+        for name, parameter in module.named_parameters():
+            is_weight = name == "weight" and not isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d))
+            (plain if is_weight or decay_bias else exempt).append(parameter)
+    return [{"params": plain, "weight_decay": weight_decay}, {"params": exempt, "weight_decay": 0.0}]
+
+
+def make_optimizer(net, job):
+    options = job["train"]["optimizer"]
+    groups = decay_groups(net, options["weight_decay"], options["decay_bias"])
+    if options["type"] == "sgd":
+        return torch.optim.SGD(groups, lr=options["lr"], momentum=options["momentum"], nesterov=options["nesterov"])
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options["type"]]
+    return kind(groups, lr=options["lr"], betas=(options["beta1"], options["beta2"]), eps=options["eps"])

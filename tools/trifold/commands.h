@@ -1,0 +1,16 @@
+// The commands of `trifold`, one file each. Every add_* declares its options on the app and sets its callback.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace trifold {
+
+void add_check_command(CLI::App& app);
+void add_train_command(CLI::App& app);
+void add_eval_command(CLI::App& app);
+void add_export_command(CLI::App& app);
+void add_layers_command(CLI::App& app);
+void add_resolve_command(CLI::App& app);
+void add_schema_command(CLI::App& app);
+
+}  // namespace trifold

@@ -1,0 +1,61 @@
+// trifold eval job.json --checkpoint FILE: scores a checkpoint or an exported model on the test set.
+#include <chrono>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "job_arguments.h"
+#include "runtime/train/evaluator.h"
+#include "runtime/train/job_data.h"
+#include "runtime/train/model_options.h"
+#include "saved_model.h"
+
+namespace trifold {
+namespace {
+
+struct EvalCommand {
+  JobArguments job;
+  SavedModel saved;
+  std::string split = "test";
+
+  void run() const {
+    const Job loaded = job.load();
+    const SafetensorsFile file(saved.file(loaded));
+    const auto dataset = open_split(loaded, split == "train" ? Split::train : Split::test);
+    const std::unique_ptr<Model> model = make_model(loaded);
+    model->load(file, Model::Contents::model);
+    const std::unique_ptr<Loader> loader = make_evaluation_loader(loaded, dataset);
+    const auto begin = std::chrono::steady_clock::now();
+    const Score score = evaluate(model->evaluation(), *loader);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double images_per_s = static_cast<double>(score.samples) / seconds;
+    if (job.json) {
+      const nlohmann::ordered_json json = {{"event", "done"},
+                                           {"split", split},
+                                           {"samples", score.samples},
+                                           {"test_loss", score.loss},
+                                           {"test_accuracy", score.accuracy},
+                                           {"images_per_s", images_per_s}};
+      fmt::print("{}\n", json.dump());
+      return;
+    }
+    fmt::print("{} samples of the {} set: loss {:.4f}, accuracy {:.2f} %, {:.0f} images/s\n", score.samples, split,
+               score.loss, 100 * score.accuracy, images_per_s);
+  }
+};
+
+}  // namespace
+
+void add_eval_command(CLI::App& app) {
+  auto command = std::make_shared<EvalCommand>();
+  CLI::App* sub =
+      app.add_subcommand("eval", "scores a trained model: trifold eval models/lenet5.json --run runs/lenet5");
+  command->job.declare(*sub);
+  command->saved.declare(*sub);
+  sub->add_option("--split", command->split, "test (default) or train")->check(CLI::IsMember({"test", "train"}));
+  sub->callback([command] { command->run(); });
+}
+
+}  // namespace trifold

@@ -1,0 +1,39 @@
+// `trifold`: parses the command line, runs one command, and turns an error into one sentence and an exit code:
+// 0 done, 1 the job failed while running, 2 the job or the command line is wrong, 3 a rank was lost.
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "runtime/core/error.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"Trifold trains a JSON-described CNN.\nStart with: trifold train models/lenet5.json"};
+  app.set_version_flag("--version", "trifold 0.1.0");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(36);
+  trifold::add_check_command(app);
+  trifold::add_train_command(app);
+  trifold::add_eval_command(app);
+  trifold::add_export_command(app);
+  trifold::add_layers_command(app);
+  trifold::add_resolve_command(app);
+  trifold::add_schema_command(app);
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const trifold::Error& error) {
+    fmt::print(stderr, "trifold: {}\n", error.what());
+    return error.exit_code();
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "trifold: out of memory; make train.batch smaller\n");
+    return 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "trifold: {}\n", error.what());
+    return 1;
+  }
+}

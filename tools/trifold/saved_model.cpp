@@ -1,0 +1,28 @@
+#include "saved_model.h"
+
+#include <fmt/format.h>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/core/error.h"
+
+namespace trifold {
+
+void SavedModel::declare(CLI::App& command) {
+  auto* file_option = command.add_option("--checkpoint", checkpoint, "a checkpoint or an exported model");
+  command.add_option("--run", run, "the run folder whose last good checkpoint is read (default: runs/<job>)")
+      ->excludes(file_option);
+}
+
+std::filesystem::path SavedModel::file(const Job& job) const {
+  if (!checkpoint.empty()) return checkpoint;
+  const std::filesystem::path folder =
+      run.empty() ? std::filesystem::path("runs") / job.name : std::filesystem::path(run);
+  const LatestCheckpoint latest = latest_good(folder / "checkpoints");
+  for (const SkippedCheckpoint& skipped : latest.skipped)
+    fmt::print(stderr, "{} is damaged ({}): using the one before it\n", skipped.file.string(), skipped.reason);
+  if (!latest.checkpoint)
+    fail_input("{} holds no good checkpoint; train first, or name one with --checkpoint", folder.string());
+  return latest.checkpoint->file;
+}
+
+}  // namespace trifold

@@ -1,0 +1,103 @@
+// trifold train job.json: trains, shows its progress, and leaves a run folder.
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "job_arguments.h"
+#include "runtime/train/trainer.h"
+
+namespace trifold {
+namespace {
+
+std::atomic<bool> interrupted{false};
+
+// The first Ctrl-C asks for a clean end, the second ends the program at once.
+void on_interrupt(int signal) {
+  if (interrupted.exchange(true)) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+}
+
+void print_json(const nlohmann::ordered_json& json) {
+  fmt::print("{}\n", json.dump());
+  std::fflush(stdout);
+}
+
+template <class T>
+nlohmann::ordered_json or_null(const std::optional<T>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
+
+struct TrainCommand {
+  JobArguments job;
+  std::string runs = "runs";
+  std::string name;
+  bool resume = false;
+  bool force = false;
+  bool quiet = false;
+
+  void run() const {
+    const Job loaded = job.load();
+    TrainerOptions options;
+    options.runs = runs;
+    options.name = name;
+    options.mode = resume ? RunMode::resume : force ? RunMode::overwrite : RunMode::fresh;
+    options.progress = !quiet;
+    options.interrupt = &interrupted;
+    std::signal(SIGINT, on_interrupt);
+    std::signal(SIGTERM, on_interrupt);
+
+    Trainer trainer(loaded, options);
+    const TrainingOutcome outcome = trainer.run([&](const EpochSummary& epoch) {
+      if (!job.json) return;
+      print_json({{"event", "epoch"},
+                  {"epoch", epoch.epoch},
+                  {"step", epoch.step},
+                  {"train_loss", epoch.train_loss},
+                  {"train_accuracy", epoch.train_accuracy},
+                  {"test_loss", or_null(epoch.test_loss)},
+                  {"test_accuracy", or_null(epoch.test_accuracy)},
+                  {"learning_rate", epoch.learning_rate},
+                  {"images_per_s", epoch.images_per_s}});
+    });
+    if (job.json) {
+      print_json({{"event", "done"},
+                  {"steps", outcome.steps},
+                  {"epochs", outcome.epochs},
+                  {"train_loss", outcome.train_loss},
+                  {"test_loss", or_null(outcome.test_loss)},
+                  {"test_accuracy", or_null(outcome.test_accuracy)},
+                  {"images_per_s", outcome.images_per_s},
+                  {"peak_bytes", outcome.peak_bytes},
+                  {"stopped_by", outcome.stopped_by},
+                  {"run", outcome.folder.string()}});
+      return;
+    }
+    fmt::print("done: {} epochs, {} steps, stopped by {}", outcome.epochs, outcome.steps, outcome.stopped_by);
+    if (outcome.test_accuracy) fmt::print(", test accuracy {:.2f} %", 100 * *outcome.test_accuracy);
+    fmt::print(", {:.0f} images/s, peak {:.0f} MB\nrun folder: {}\n", outcome.images_per_s,
+               static_cast<double>(outcome.peak_bytes) / 1e6, outcome.folder.string());
+  }
+};
+
+}  // namespace
+
+void add_train_command(CLI::App& app) {
+  auto command = std::make_shared<TrainCommand>();
+  CLI::App* sub = app.add_subcommand("train", "trains a job: trifold train models/lenet5.json --set train.epochs=3");
+  command->job.declare(*sub);
+  sub->add_option("--runs", command->runs, "folder of all runs (default: runs)");
+  sub->add_option("--name", command->name, "name of this run (default: the job's)");
+  auto* resume = sub->add_flag("--resume", command->resume, "goes on from the last good checkpoint of the run");
+  sub->add_flag("--force", command->force, "replaces a run of the same name")->excludes(resume);
+  sub->add_flag("--quiet", command->quiet, "shows no progress");
+  sub->callback([command] { command->run(); });
+}
+
+}  // namespace trifold
