@@ -2,7 +2,7 @@
 
 #include "runtime/core/error.h"
 
-namespace trifold::testing {
+namespace trifold::test {
 
 NetworkSpec network(Shape input, std::int64_t classes, const std::vector<LayerEntry>& layers) {
   NetworkSpec spec;
@@ -111,4 +111,4 @@ NetworkSpec odd_network() {
                   {"log", "log_softmax"}});
 }
 
-}  // namespace trifold::testing
+}  // namespace trifold::test

@@ -8,7 +8,7 @@
 
 #include "layers/network.h"
 
-namespace trifold::testing {
+namespace trifold::test {
 
 struct LayerEntry {
   std::string id;
@@ -28,4 +28,4 @@ NetworkSpec small_vgg();
 // Depthwise convolutions, gelu, concat, average pooling, log_softmax, channel counts that no block divides.
 NetworkSpec odd_network();
 
-}  // namespace trifold::testing
+}  // namespace trifold::test

@@ -56,7 +56,11 @@ std::string scaled(double value) {
   if (value >= 1e9) return fmt::format("{:.2f} G", value / 1e9);
   if (value >= 1e6) return fmt::format("{:.2f} M", value / 1e6);
   if (value >= 1e3) return fmt::format("{:.1f} k", value / 1e3);
-  return fmt::format("{:.0f}  ", value);
+  return fmt::format("{:.0f} ", value);
+}
+
+std::string bytes_text(std::size_t bytes) {
+  return scaled(static_cast<double>(bytes)) + "B";
 }
 
 Json dims_of(const Shape& shape) {
@@ -124,25 +128,24 @@ struct CheckCommand {
     double training = 0;
     std::size_t activations = 0;
     for (const LayerRow& row : rows) {
-      fmt::print("{:<{}}  {:<22} {:>18} {:>12} {:>12} {:>11}B\n", row.id, id_width, row.type, to_string(row.shape),
-                 row.parameters, scaled(row.forward_flops), scaled(static_cast<double>(row.activation_bytes)));
+      fmt::print("{:<{}}  {:<22} {:>18} {:>12} {:>12} {:>12}\n", row.id, id_width, row.type, to_string(row.shape),
+                 row.parameters, scaled(row.forward_flops), bytes_text(row.activation_bytes));
       parameters += row.parameters;
       forward += row.forward_flops;
       training += row.training_flops;
       activations += row.activation_bytes;
     }
     fmt::print(
-        "\n{} parameters; {}FLOP forward, {}FLOP a training step of {} samples; {}B of activations without reuse\n",
-        parameters, scaled(forward), scaled(training), loaded.train.micro_batch(),
-        scaled(static_cast<double>(activations)));
+        "\n{} parameters; {}FLOP forward, {}FLOP a training step of {} samples; {} of activations without reuse\n",
+        parameters, scaled(forward), scaled(training), loaded.train.micro_batch(), bytes_text(activations));
     fmt::print("memory, exactly:");
     for (int region = 1; region < kRegions; ++region) {
       const auto which = static_cast<Region>(region);
       std::size_t bytes = 0;
       for (const Program* each : programs) bytes = std::max(bytes, each->memory.bytes(which));
-      if (bytes > 0) fmt::print(" {} {}B,", name_of(which), scaled(static_cast<double>(bytes)));
+      if (bytes > 0) fmt::print(" {} {},", name_of(which), bytes_text(bytes));
     }
-    fmt::print(" together {}B\n", scaled(static_cast<double>(planned_bytes(programs))));
+    fmt::print(" together {}\n", bytes_text(planned_bytes(programs)));
   }
 };
 

@@ -31,18 +31,18 @@ struct EvalCommand {
     const Score score = evaluate(model->evaluation(), *loader);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const double images_per_s = static_cast<double>(score.samples) / seconds;
+    const bool classifies = dataset->target_width() == 0;
     if (job.json) {
-      const nlohmann::ordered_json json = {{"event", "done"},
-                                           {"split", split},
-                                           {"samples", score.samples},
-                                           {"test_loss", score.loss},
-                                           {"test_accuracy", score.accuracy},
-                                           {"images_per_s", images_per_s}};
+      nlohmann::ordered_json json = {{"event", "done"},          {"split", split},
+                                     {"samples", score.samples}, {"test_loss", score.loss},
+                                     {"test_accuracy", nullptr}, {"images_per_s", images_per_s}};
+      if (classifies) json["test_accuracy"] = score.accuracy;
       fmt::print("{}\n", json.dump());
       return;
     }
-    fmt::print("{} samples of the {} set: loss {:.4f}, accuracy {:.2f} %, {:.0f} images/s\n", score.samples, split,
-               score.loss, 100 * score.accuracy, images_per_s);
+    const std::string accuracy = classifies ? fmt::format(", accuracy {:.2f} %", 100 * score.accuracy) : "";
+    fmt::print("{} samples of the {} set: loss {:.4f}{}, {:.0f} images/s\n", score.samples, split, score.loss, accuracy,
+               images_per_s);
   }
 };
 

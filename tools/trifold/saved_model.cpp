@@ -19,7 +19,7 @@ std::filesystem::path SavedModel::file(const Job& job) const {
       run.empty() ? std::filesystem::path("runs") / job.name : std::filesystem::path(run);
   const LatestCheckpoint latest = latest_good(folder / "checkpoints");
   for (const SkippedCheckpoint& skipped : latest.skipped)
-    fmt::print(stderr, "{} is damaged ({}): using the one before it\n", skipped.file.string(), skipped.reason);
+    fmt::print(stderr, "going back to the checkpoint before: {}\n", skipped.reason);
   if (!latest.checkpoint)
     fail_input("{} holds no good checkpoint; train first, or name one with --checkpoint", folder.string());
   return latest.checkpoint->file;

@@ -60,7 +60,7 @@ struct TrainCommand {
                   {"epoch", epoch.epoch},
                   {"step", epoch.step},
                   {"train_loss", epoch.train_loss},
-                  {"train_accuracy", epoch.train_accuracy},
+                  {"train_accuracy", or_null(epoch.train_accuracy)},
                   {"test_loss", or_null(epoch.test_loss)},
                   {"test_accuracy", or_null(epoch.test_accuracy)},
                   {"learning_rate", epoch.learning_rate},
@@ -81,8 +81,9 @@ struct TrainCommand {
     }
     fmt::print("done: {} epochs, {} steps, stopped by {}", outcome.epochs, outcome.steps, outcome.stopped_by);
     if (outcome.test_accuracy) fmt::print(", test accuracy {:.2f} %", 100 * *outcome.test_accuracy);
-    fmt::print(", {:.0f} images/s, peak {:.0f} MB\nrun folder: {}\n", outcome.images_per_s,
-               static_cast<double>(outcome.peak_bytes) / 1e6, outcome.folder.string());
+    fmt::print(", {:.0f} images/s, peak {:.0f} MB\nrun folder: {}{}\n", outcome.images_per_s,
+               static_cast<double>(outcome.peak_bytes) / 1e6, outcome.folder.string(),
+               outcome.stopped_by == "interrupt" ? " (go on with --resume)" : "");
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include <nlohmann/json.hpp>
 
@@ -19,7 +20,25 @@ json exact(double value) {
   return value;
 }
 
+// The library's own conversions would round, wrap round or read true as 1.
+template <class Integer>
+Integer whole_from(const json& value) {
+  const bool fits = value.is_number_unsigned()
+                        ? value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<Integer>::max()}
+                        : value.is_number_integer() && std::is_signed_v<Integer>;
+  if (!fits) fail_input("a whole number in range is expected, not this {}", value.type_name());
+  return value.get<Integer>();
+}
+
+std::vector<std::uint64_t> whole_list_from(const json& list) {
+  if (!list.is_array()) fail_input("a list is expected, not this {}", list.type_name());
+  std::vector<std::uint64_t> values;
+  for (const json& value : list) values.push_back(whole_from<std::uint64_t>(value));
+  return values;
+}
+
 double exact_from(const json& value) {
+  if (!value.is_string() && !value.is_number()) fail_input("a number is expected, not this {}", value.type_name());
   if (!value.is_string()) return value.get<double>();
   const auto text = value.get<std::string>();
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
@@ -35,6 +54,7 @@ json exact(const std::map<std::string, double>& values) {
 }
 
 std::map<std::string, double> exact_map_from(const json& object) {
+  if (!object.is_object()) fail_input("an object is expected, not this {}", object.type_name());
   std::map<std::string, double> values;
   for (const auto& [name, value] : object.items()) values[name] = exact_from(value);
   return values;
@@ -58,14 +78,14 @@ std::string to_json_text(const TrainingState& state) {
 TrainingState training_state_from_json(const std::string& text, const std::string& file) {
   try {
     const json object = json::parse(text);
-    return {.step = object.at("step").get<std::int64_t>(),
-            .epoch = object.at("epoch").get<std::int64_t>(),
-            .position_in_epoch = object.at("position_in_epoch").get<std::int64_t>(),
-            .seed = object.at("seed").get<std::uint64_t>(),
-            .rng = object.at("rng").get<std::vector<std::uint64_t>>(),
+    return {.step = whole_from<std::int64_t>(object.at("step")),
+            .epoch = whole_from<std::int64_t>(object.at("epoch")),
+            .position_in_epoch = whole_from<std::int64_t>(object.at("position_in_epoch")),
+            .seed = whole_from<std::uint64_t>(object.at("seed")),
+            .rng = whole_list_from(object.at("rng")),
             .best_metrics = exact_map_from(object.at("best_metrics")),
             .loss_scale = exact_from(object.at("loss_scale")),
-            .steps_since_overflow = object.at("steps_since_overflow").get<std::int64_t>(),
+            .steps_since_overflow = whole_from<std::int64_t>(object.at("steps_since_overflow")),
             .counters = exact_map_from(object.at("counters"))};
   } catch (const json::exception& error) {
     fail_input("the training state in '{}' cannot be read: {}", file, error.what());

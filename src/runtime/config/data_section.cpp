@@ -1,6 +1,8 @@
 #include "runtime/config/data_section.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <tuple>
 
 #include "runtime/config/source_path.h"
@@ -116,6 +118,9 @@ int read_classes(const ObjectValues& data, const NetworkSpec& model) {
   if (classes > model.classes)
     fail_field(data, "classes", *data.node, "the model has {} classes, fewer than the {} of its data", model.classes,
                classes);
+  if (classes < 2)
+    fail_at(*data.node, "the synthetic set has at least 2 classes and the model {}; set 'classes' of the model",
+            classes);
   if (classes > kMostSyntheticClasses)
     fail_at(*data.node, "the synthetic set has at most {} classes and the model {}; set 'classes' here",
             kMostSyntheticClasses, classes);
@@ -130,7 +135,11 @@ Normalisation read_normalize(const ObjectValues& data, std::int64_t channels) {
     if (numbers.size() > 1 && static_cast<std::int64_t>(numbers.size()) != channels)
       fail_field(normalize, name, *data.node, "expected 1 number or one for each of the {} channels, found {}",
                  channels, numbers.size());
-    for (const double number : numbers) floats.push_back(static_cast<float>(number));
+    for (const double number : numbers) {
+      if (std::abs(number) > double{std::numeric_limits<float>::max()})
+        fail_field(normalize, name, *data.node, "{} is beyond the range of a 32-bit float", number);
+      floats.push_back(static_cast<float>(number));
+    }
   };
   read("mean", result.mean);
   read("std", result.std);

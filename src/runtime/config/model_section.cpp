@@ -1,5 +1,6 @@
 #include "runtime/config/model_section.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -16,6 +17,7 @@ namespace {
 
 constexpr double kMostExtent = 65536;
 constexpr double kMostClasses = 1'000'000;
+constexpr std::int64_t kMostOfLayer = std::int64_t{1} << 20;  // channels, features, a kernel's side
 
 Shape read_input(const JsonNode& model) {
   const JsonNode* input = model.find("input");
@@ -45,10 +47,21 @@ const LayerType& type_of(const JsonNode& entry) {
   fail_at(name, "unknown layer type '{}'{} (known: {})", name.text, did_you_mean(name.text, names), comma_list(names));
 }
 
+// Shape rules multiply these, and must not overflow before they can say that something does not fit.
+void check_sizes(const JsonNode& entry, const FieldValues& values) {
+  for (const auto& [name, value] : values.all()) {
+    std::int64_t largest = 0;
+    if (const auto* whole = std::get_if<std::int64_t>(&value)) largest = *whole;
+    if (const auto* pair = std::get_if<Pair>(&value)) largest = std::max((*pair)[0], (*pair)[1]);
+    if (largest > kMostOfLayer) fail_at(*entry.find(name), "expected at most {}, found {}", kMostOfLayer, largest);
+  }
+}
+
 LayerSpec read_layer(UnfoldedLayer layer) {
   const LayerType& type = type_of(layer.entry);
   LayerSpec spec;
   spec.values = read_fields(layer.entry, type.fields, layer_noun(type.name), layer_keys());
+  check_sizes(layer.entry, spec.values);
   const std::size_t inputs = layer.in.size();
   const JsonNode* in = layer.entry.find("in");
   const JsonNode& place = in != nullptr ? *in : layer.entry;

@@ -11,16 +11,7 @@
 
 namespace trifold {
 
-struct NestedType;
-
-struct ObjectType {
-  std::string type = {};  // the value of its "type" key; empty: it has none
-  std::string noun;       // in errors: "an sgd optimizer", "the train section"
-  std::string help = {};
-  Fields fields = {};
-  std::map<std::string, Field> second_forms = {};  // a field of that name may also be this
-  std::vector<NestedType> nested = {};
-};
+struct ObjectType;
 
 // A member that is an object (or, with `list`, a list of them) of one of `types`.
 struct NestedType {
@@ -30,6 +21,16 @@ struct NestedType {
   std::string fallback_type = {};  // of an object that is absent or does not say its type; empty: it must say
   bool required = false;
   std::vector<ObjectType> types;
+};
+
+// After NestedType, because its default for `nested` needs that type to be complete.
+struct ObjectType {
+  std::string type = {};  // the value of its "type" key; empty: it has none
+  std::string noun;       // in errors: "an sgd optimizer", "the train section"
+  std::string help = {};
+  Fields fields = {};
+  std::map<std::string, Field> second_forms = {};  // a field of that name may also be this
+  std::vector<NestedType> nested = {};
 };
 
 }  // namespace trifold

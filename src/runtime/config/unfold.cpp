@@ -16,8 +16,9 @@
 namespace trifold {
 namespace {
 
-constexpr std::size_t kMostLayers = 100'000;  // a job with more is a mistake in a repeat
+constexpr std::size_t kMostLayers = 10'000;  // a job with more is a mistake in a repeat
 constexpr std::int64_t kMostRepeats = 10'000;
+constexpr std::size_t kMostValues = 200'000;  // so that a list handed from block to block cannot fill the memory
 constexpr int kImages = -1;
 constexpr int kByName = -2;
 
@@ -55,6 +56,12 @@ JsonNode place_only(const JsonNode& node) {
   return place;
 }
 
+std::size_t values_in(const JsonNode& node) {
+  std::size_t count = 1;
+  for (const JsonNode& item : node.items) count += values_in(item);
+  return count;
+}
+
 const std::vector<std::string>& block_entry_keys() {
   static const std::vector<std::string> keys = {"block", "id", "in", "repeat", "first", "when"};
   return keys;
@@ -71,8 +78,9 @@ class Unfolder {
     expand_list(*layers, 0, Reference{.item = kImages});
   }
 
-  std::vector<UnfoldedLayer> resolve() const {
+  std::vector<UnfoldedLayer> resolve() {
     std::vector<UnfoldedLayer> layers;
+    stands_for_.assign(items_.size(), kByName);
     for (const Item& item : items_) {
       if (!item.is_layer) continue;
       UnfoldedLayer layer{.id = item.id, .entry = item.entry, .in = {}};
@@ -117,18 +125,26 @@ class Unfolder {
 
   // Values -------------------------------------------------------------------------------------------------------
 
+  // Takes note of values that are kept; `place` is where the model says so.
+  void count_values(const JsonNode& node, const JsonNode& place) const {
+    values_ += values_in(node);
+    if (values_ > kMostValues) fail_at(place, "the model unfolds to more than {} values", kMostValues);
+  }
+
   JsonNode evaluated(const JsonNode& node, std::size_t scope) const {
     if (is_expression(node)) {
       const auto& parameters = scopes_[scope].parameters;
       std::vector<std::string> known;
       for (const auto& [name, value] : parameters) known.push_back(name);
-      return evaluate(
+      JsonNode value = evaluate(
           node,
           [&](const std::string& name) {
             const auto found_value = parameters.find(name);
             return found_value == parameters.end() ? nullptr : &found_value->second;
           },
           known);
+      count_values(value, node);
+      return value;
     }
     JsonNode result = node;
     for (JsonNode& item : result.items) item = evaluated(item, scope);
@@ -197,13 +213,21 @@ class Unfolder {
     return references;
   }
 
-  // What the reference means in the end: a layer or the images.
-  int follow(const Reference& start) const {
+  // What the reference means in the end: a layer or the images. Every name on the way is followed once.
+  int follow(const Reference& start) {
     const Reference* at = &start;
-    for (std::size_t hops = 0; hops <= items_.size(); ++hops) {
-      const int item = at->item == kByName ? find_item(*at) : at->item;
-      if (item == kImages || items_[static_cast<std::size_t>(item)].is_layer) return item;
-      at = &items_[static_cast<std::size_t>(item)].in.front();
+    std::vector<std::size_t> names;
+    while (names.size() <= items_.size()) {
+      int item = at->item == kByName ? find_item(*at) : at->item;
+      const auto index = static_cast<std::size_t>(item);
+      if (item != kImages && !items_[index].is_layer) {
+        names.push_back(index);
+        at = &items_[index].in.front();
+        item = stands_for_[index];
+        if (item == kByName) continue;
+      }
+      for (const std::size_t name : names) stands_for_[name] = item;
+      return item;
     }
     fail_at(start.written, "'{}' stands for itself: the layers left out by 'when' form a cycle", start.name);
   }
@@ -243,6 +267,7 @@ class Unfolder {
     if (!item.is_layer && item.in.size() != 1)
       fail_at(entry, "a layer with 'when' reads one layer, which stands for it when it is left out; this reads {}",
               item.in.size());
+    count_values(entry, entry);
     item.entry = entry;
     for (JsonNode& member : item.entry.items)
       if (item.is_layer && member.key != "in" && member.key != "id" && member.key != "type" && member.key != "when")
@@ -292,6 +317,7 @@ class Unfolder {
     std::vector<Reference> in = inputs_of(entry, scope, before);
     if (in.size() != 1) fail_at(*entry.find("in"), "a block reads one layer, found {}", in.size());
 
+    count_values(entry, entry);
     Item alias{.id = {}, .is_layer = false, .entry = entry, .in = {}};
     if (!present(entry, scope)) {
       alias.in = std::move(in);
@@ -319,8 +345,10 @@ class Unfolder {
         check_is_object(*first, "'first'");
         if (index == 0) set_parameters(inner.parameters, *first, block, scope, false);
       }
-      for (const auto& [name, value] : inner.parameters)
+      for (const auto& [name, value] : inner.parameters) {
         if (value.kind == JsonNode::Kind::null) fail_at(entry, "block '{}' needs its parameter '{}'", block.key, name);
+        count_values(value, entry);
+      }
       set_integer(inner, "index", index);
       inner.parameters["classes"] = scopes_[0].parameters.at("classes");
       scopes_.push_back(std::move(inner));
@@ -336,6 +364,8 @@ class Unfolder {
   std::vector<Item> items_;
   std::unordered_map<std::string, int> by_full_id_;
   std::vector<std::string> open_blocks_;
+  std::vector<int> stands_for_;     // by item: what a name means, once it was followed
+  mutable std::size_t values_ = 0;  // kept so far
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "runtime/train/trainer.h"
 
-#include <array>
 #include <chrono>
 #include <cmath>
 
@@ -33,19 +32,24 @@ std::size_t peak_process_bytes() {
   return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
 }
 
+// Digits that a person reads, of a loss that may have run away.
+std::string loss_text(double loss) {
+  return loss < 1e4 ? fmt::format("{:.4f}", loss) : fmt::format("{:.3e}", loss);
+}
+
 }  // namespace
 
 struct Trainer::Parts {
   Parts(const Job& given, TrainerOptions given_options)
       : job(given),
         options(std::move(given_options)),
-        folder({.root = options.runs, .name = options.name.empty() ? job.name : options.name, .mode = options.mode}),
         train_set(open_split(job, Split::train)),
         test_set(open_split(job, Split::test)),
-        stop(job.train.stop),
-        progress({}) {
+        stop(job.train.stop) {
+    if (options.mode != RunMode::overwrite) open_folder();
     job.model.class_weights = loss_class_weights(job, *train_set);
     model = make_model(job);
+    classifies = model->training().program().graph.targets == kNoValue;
     state.seed = job.train.seed;
     if (options.mode == RunMode::resume)
       restore();
@@ -57,21 +61,27 @@ struct Trainer::Parts {
     steps_per_epoch = loader->steps_per_epoch();
     if (state.position_in_epoch >= steps_per_epoch * batch)
       fail_input("the checkpoint belongs to a larger training set");
+    // The old run goes only now that the new one is known to be able to start.
+    if (options.mode == RunMode::overwrite) open_folder();
     const bool resumed = options.mode == RunMode::resume;
-    metrics = std::make_unique<MetricsLog>(resumed ? MetricsLog::resume(folder.metrics_jsonl(), state.step)
-                                                   : MetricsLog::start(folder.metrics_jsonl()));
+    metrics = std::make_unique<MetricsLog>(resumed ? MetricsLog::resume(folder->metrics_jsonl(), state.step)
+                                                   : MetricsLog::start(folder->metrics_jsonl()));
     tensorboard =
-        std::make_unique<TensorboardWriter>(folder.tensorboard(), resumed ? std::optional(state.step) : std::nullopt);
-    write_file_atomically(folder.job_json(), to_json_text(job));
+        std::make_unique<TensorboardWriter>(folder->tensorboard(), resumed ? std::optional(state.step) : std::nullopt);
+    write_file_atomically(folder->job_json(), to_json_text(job));
+  }
+
+  void open_folder() {
+    folder.emplace(RunFolder::Args{
+        .root = options.runs, .name = options.name.empty() ? job.name : options.name, .mode = options.mode});
   }
 
   // --- checkpoints
 
   void restore() {
-    LatestCheckpoint latest = latest_good(folder.checkpoints());
+    LatestCheckpoint latest = latest_good(folder->checkpoints());
     for (const SkippedCheckpoint& skipped : latest.skipped)
-      progress.say(
-          fmt::format("{} is damaged ({}): going back to the one before it", skipped.file.string(), skipped.reason));
+      progress->say(fmt::format("going back to the checkpoint before: {}", skipped.reason));
     if (!latest.checkpoint) {
       // Killed before the first checkpoint: the run begins again.
       model->initialize(job.train.seed);
@@ -81,14 +91,20 @@ struct Trainer::Parts {
     if (state.seed != job.train.seed)
       fail_input("{} was made with seed {}, the job has {}", latest.checkpoint->file.string(), state.seed,
                  job.train.seed);
+    if (state.position_in_epoch % job.train.batch != 0)
+      fail_input("{} was made with another train.batch than {}", latest.checkpoint->file.string(), job.train.batch);
     model->load(latest.checkpoint->contents, Model::Contents::model_and_optimizer);
     stop.restore(state.counters);
     epoch_loss = counter("epoch.loss");
     epoch_correct = counter("epoch.correct");
     trained_seconds = counter("trained_seconds");
     saved_step = state.step;
-    progress.say(fmt::format("resumed from {} (epoch {}, step {})", latest.checkpoint->file.string(), state.epoch + 1,
-                             state.step));
+    evaluated_step = static_cast<std::int64_t>(counter("evaluated.step"));
+    outcome.train_loss = counter("train_loss");
+    if (evaluated_step == state.step) report(Score{counter("evaluated.loss"), counter("evaluated.accuracy")});
+    if (options.progress)
+      progress->say(fmt::format("resumed from {} ({} epochs, {} steps done)", latest.checkpoint->file.string(),
+                                state.epoch, state.step));
   }
 
   double counter(const char* key) const {
@@ -101,9 +117,13 @@ struct Trainer::Parts {
     state.counters["epoch.loss"] = epoch_loss;
     state.counters["epoch.correct"] = epoch_correct;
     state.counters["trained_seconds"] = trained_seconds;
+    state.counters["train_loss"] = outcome.train_loss;
+    state.counters["evaluated.step"] = static_cast<double>(evaluated_step);
+    if (outcome.test_loss) state.counters["evaluated.loss"] = *outcome.test_loss;
+    if (outcome.test_accuracy) state.counters["evaluated.accuracy"] = *outcome.test_accuracy;
     const Model::Snapshot snapshot = model->snapshot(Model::Contents::model_and_optimizer);
-    save_checkpoint(folder.checkpoints(), state, snapshot.tensors());
-    prune(folder.checkpoints(), static_cast<int>(job.train.checkpoint.keep));
+    save_checkpoint(folder->checkpoints(), state, snapshot.tensors());
+    prune(folder->checkpoints(), static_cast<int>(job.train.checkpoint.keep));
     saved_step = state.step;
   }
 
@@ -147,17 +167,17 @@ struct Trainer::Parts {
     epoch_images += train.batch;
     run_seconds += seconds;
     run_images += train.batch;
-    log("train", std::array{Metric{"loss", loss}, Metric{"accuracy", correct / static_cast<double>(train.batch)},
-                            Metric{"learning_rate", rate}});
+    log("train", loss, correct / static_cast<double>(train.batch), {{"learning_rate", rate}});
   }
 
-  void log(std::string_view phase, std::span<const Metric> values) {
+  void log(std::string_view phase, double loss, double accuracy, std::vector<Metric> values = {}) {
+    if (classifies) values.insert(values.begin(), {"accuracy", accuracy});
+    values.insert(values.begin(), {"loss", loss});
     metrics->write({.step = state.step, .epoch = state.epoch + 1, .phase = phase, .values = values});
     std::vector<std::string> tags;
-    std::vector<Metric> tagged;
     for (const Metric& metric : values) tags.push_back(fmt::format("{}/{}", phase, metric.name));
-    for (std::size_t i = 0; i < values.size(); ++i) tagged.push_back({tags[i], values[i].value});
-    tensorboard->write(state.step, tagged);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i].name = tags[i];
+    tensorboard->write(state.step, values);
   }
 
   void show_progress() {
@@ -172,10 +192,10 @@ struct Trainer::Parts {
     shown.images_left = (steps_per_epoch * job.train.epochs - state.step) * job.train.batch;
     if (done > 0) {
       shown.loss = epoch_loss / static_cast<double>(done);
-      shown.accuracy = epoch_correct / static_cast<double>(state.position_in_epoch);
+      if (classifies) shown.accuracy = epoch_correct / static_cast<double>(state.position_in_epoch);
     }
     if (run_seconds > 0) shown.input_wait_fraction = loader->waited_ms() / 1000.0 / run_seconds;
-    progress.update(shown);
+    progress->update(shown);
   }
 
   // --- one epoch
@@ -185,14 +205,14 @@ struct Trainer::Parts {
     summary.epoch = state.epoch + 1;
     summary.step = state.step;
     summary.train_loss = epoch_loss / static_cast<double>(steps_per_epoch);
-    summary.train_accuracy = epoch_correct / static_cast<double>(steps_per_epoch * job.train.batch);
+    if (classifies) summary.train_accuracy = epoch_correct / static_cast<double>(steps_per_epoch * job.train.batch);
     summary.learning_rate = rate;
     if (epoch_seconds > 0) summary.images_per_s = static_cast<double>(epoch_images) / epoch_seconds;
     const bool last = state.epoch + 1 == job.train.epochs;
     if ((state.epoch + 1) % job.train.eval_every == 0 || last) {
-      const Score score = evaluate_now();
-      summary.test_loss = score.loss;
-      summary.test_accuracy = score.accuracy;
+      evaluate_now();
+      summary.test_loss = outcome.test_loss;
+      summary.test_accuracy = outcome.test_accuracy;
     }
     outcome.train_loss = summary.train_loss;
     state.epoch += 1;
@@ -203,24 +223,31 @@ struct Trainer::Parts {
     return summary;
   }
 
-  Score evaluate_now() {
+  void evaluate_now() {
     const std::unique_ptr<Loader> test_loader = make_evaluation_loader(job, test_set);
     const Score score = evaluate(model->evaluation(), *test_loader);
-    log("test", std::array{Metric{"loss", score.loss}, Metric{"accuracy", score.accuracy}});
-    outcome.test_accuracy = score.accuracy;
-    outcome.test_loss = score.loss;
+    log("test", score.loss, score.accuracy);
+    evaluated_step = state.step;
+    report(score);
+    if (!classifies) return;
     double& best = state.best_metrics.try_emplace("test_accuracy", score.accuracy).first->second;
     best = std::max(best, score.accuracy);
-    return score;
+  }
+
+  void report(const Score& score) {
+    outcome.test_loss = score.loss;
+    if (classifies) outcome.test_accuracy = score.accuracy;
   }
 
   void say(const EpochSummary& summary) {
     if (!options.progress) return;
-    std::string text = fmt::format("epoch {:>3}/{}  loss {:.4f}  accuracy {:.2f} %", summary.epoch, job.train.epochs,
-                                   summary.train_loss, 100 * summary.train_accuracy);
-    if (summary.test_accuracy)
-      text += fmt::format("  |  test loss {:.4f}  accuracy {:.2f} %", *summary.test_loss, 100 * *summary.test_accuracy);
-    progress.say(text + fmt::format("  |  {:.0f} images/s", summary.images_per_s));
+    const auto score = [](double loss, const std::optional<double>& accuracy) {
+      return "loss " + loss_text(loss) + (accuracy ? fmt::format("  accuracy {:.2f} %", 100 * *accuracy) : "");
+    };
+    std::string text = fmt::format("epoch {:>3}/{}  {}", summary.epoch, job.train.epochs,
+                                   score(summary.train_loss, summary.train_accuracy));
+    if (summary.test_loss) text += "  |  test " + score(*summary.test_loss, summary.test_accuracy);
+    progress->say(text + fmt::format("  |  {:.0f} images/s", summary.images_per_s));
   }
 
   bool interrupted() const { return options.interrupt != nullptr && options.interrupt->load(); }
@@ -252,12 +279,19 @@ struct Trainer::Parts {
   }
 
   TrainingOutcome run(const std::function<void(const EpochSummary&)>& on_epoch) {
-    outcome.folder = folder.path();
+    outcome.folder = folder->path();
     outcome.epochs = state.epoch;
     outcome.stopped_by = train(on_epoch);
+    progress.reset();  // the bar's line ends
+    if (state.position_in_epoch > 0)
+      outcome.train_loss =
+          epoch_loss * static_cast<double>(job.train.batch) / static_cast<double>(state.position_in_epoch);
     if (saved_step != state.step) save();
-    if (!outcome.test_accuracy && !interrupted()) evaluate_now();
-    if (options.progress) progress.finish();
+    // What is reported is the score of the model that was saved, or none: Ctrl-C does not wait for one.
+    if (evaluated_step != state.step) {
+      outcome.test_loss = outcome.test_accuracy = std::nullopt;
+      if (outcome.stopped_by != "interrupt") evaluate_now();
+    }
     outcome.steps = state.step;
     if (run_seconds > 0) outcome.images_per_s = static_cast<double>(run_images) / run_seconds;
     outcome.peak_bytes = peak_process_bytes();
@@ -266,11 +300,11 @@ struct Trainer::Parts {
 
   Job job;
   TrainerOptions options;
-  RunFolder folder;
   std::shared_ptr<const Dataset> train_set;
   std::shared_ptr<const Dataset> test_set;
   StopDecision stop;
-  Progress progress;
+  std::optional<RunFolder> folder;
+  std::optional<Progress> progress{std::in_place, Progress::Args{}};
   std::unique_ptr<Model> model;
   std::unique_ptr<Loader> loader;
   std::unique_ptr<MetricsLog> metrics;
@@ -278,10 +312,12 @@ struct Trainer::Parts {
 
   TrainingState state;
   std::int64_t steps_per_epoch = 0;
-  std::int64_t saved_step = -1;
-  double epoch_loss = 0;     // summed over this epoch's steps
-  double epoch_correct = 0;  // samples of this epoch
-  double epoch_seconds = 0;  // of this epoch, in this process
+  bool classifies = true;            // no accuracy without classes
+  std::int64_t saved_step = -1;      // where the newest checkpoint stands
+  std::int64_t evaluated_step = -1;  // where the outcome's test figures stand
+  double epoch_loss = 0;             // summed over this epoch's steps
+  double epoch_correct = 0;          // samples of this epoch
+  double epoch_seconds = 0;          // of this epoch, in this process
   std::int64_t epoch_images = 0;
   double run_seconds = 0;  // of this process
   std::int64_t run_images = 0;

@@ -25,8 +25,8 @@ struct EpochSummary {
   std::int64_t epoch = 0;  // from 1
   std::int64_t step = 0;   // updates done
   double train_loss = 0;
-  double train_accuracy = 0;
-  std::optional<double> test_loss;
+  std::optional<double> train_accuracy;  // accuracies: none for regression
+  std::optional<double> test_loss;       // test figures: where the epoch was evaluated
   std::optional<double> test_accuracy;
   double learning_rate = 0;
   double images_per_s = 0;
@@ -35,8 +35,8 @@ struct EpochSummary {
 struct TrainingOutcome {
   std::int64_t steps = 0;
   std::int64_t epochs = 0;
-  double train_loss = 0;
-  std::optional<double> test_accuracy;
+  double train_loss = 0;                // mean of the last epoch, or of its part that was done
+  std::optional<double> test_accuracy;  // of the saved model; none after an interrupt and for regression
   std::optional<double> test_loss;
   double images_per_s = 0;
   std::size_t peak_bytes = 0;  // of the process

@@ -82,6 +82,24 @@ TEST_F(CheckpointTest, NanInTheStateSurvives) {
   EXPECT_TRUE(std::isnan(loaded.state.best_metrics.at("loss")));
 }
 
+TEST(TrainingStateTest, NothingIsRoundedWrappedOrGuessed) {
+  const std::string good = to_json_text(TrainingState{.step = 5});
+  EXPECT_EQ(training_state_from_json(good, "f").step, 5);
+  const auto refuses = [&](const std::string& part, const std::string& with) {
+    std::string text = good;
+    text.replace(text.find(part), part.size(), with);
+    EXPECT_THROW(training_state_from_json(text, "f"), Error) << text;
+  };
+  for (const char* step : {"1e300", "5.5", "true", "18446744073709551615", "\"5\""})
+    refuses("\"step\":5", std::string("\"step\":") + step);
+  refuses("\"seed\":0", "\"seed\":-1");
+  refuses("\"rng\":[]", "\"rng\":[-1]");
+  refuses("\"rng\":[]", "\"rng\":{}");
+  refuses("\"best_metrics\":{}", "\"best_metrics\":[1]");
+  refuses("\"best_metrics\":{}", "\"best_metrics\":7");
+  refuses("\"loss_scale\":1.0", "\"loss_scale\":true");
+}
+
 TEST_F(CheckpointTest, SavingAStepAgainReplacesIt) {
   save(5);
   values_[0] = 99;
