@@ -18,6 +18,13 @@ struct BuiltLayer {
   std::map<std::string, ValueId> made;
 };
 
+// Far beyond any machine's memory, and far below where sizes would overflow.
+void check_size(const Shape& shape) {
+  double elements = 1;
+  for (int dim = 0; dim < shape.rank(); ++dim) elements *= static_cast<double>(shape[dim]);
+  if (elements > 0x1p38) throw ShapeError{fmt::format("makes a tensor of {:.3g} elements", elements), {}};
+}
+
 class NetworkBuilder final : public LayerBuilder {
  public:
   NetworkBuilder(const NetworkSpec& spec, const ModelContext& context, Mode mode) : context_(context), mode_(mode) {
@@ -146,9 +153,11 @@ class NetworkBuilder final : public LayerBuilder {
 
     try {
       const Shape shape = built.layer->infer_shape(shapes);
+      check_size(shape);
       const bool loss = built.layer->is_loss();
       info.out = new_value({spec.id, shape, loss ? DType::f64 : DType::f32, loss ? Role::report : Role::activation});
       for (const ParameterSpec& parameter : built.layer->parameters(shapes)) {
+        check_size(parameter.shape);
         const std::string name = spec.id + "." + parameter.name;
         const ValueId value =
             new_value({name, parameter.shape, DType::f32, parameter.trained ? Role::parameter : Role::state});

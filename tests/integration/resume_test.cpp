@@ -20,6 +20,7 @@ Json disturbed_job() {
   Json job = small_job();
   Json& layers = job["model"]["layers"];
   layers.insert(layers.begin() + 1, Json{{"id", "bn1"}, {"type", "batch_norm"}});
+  layers.insert(layers.end() - 1, Json{{"id", "fc1"}, {"type", "linear"}, {"out", 24}});
   layers.insert(layers.end() - 1, Json{{"id", "drop"}, {"type", "dropout"}, {"p", 0.2}});
   job["data"]["train_samples"] = 40 * 32;
   job["data"]["augment"] = {{{"type", "random_crop"}, {"pad", 1}}, {{"type", "cutout"}, {"size", 3}}};

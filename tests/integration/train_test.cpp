@@ -283,7 +283,7 @@ TEST_F(Train, BalancedClassWeightsGiveARareClassItsShare) {
   }
   testing::write_file(directory() / "train.csv", text.str());
   testing::write_file(directory() / "test.csv", text.str());
-  write_job(csv_job({}));
+  write_job(csv_job(Json::object()));
   train({"--set", "train.epochs=2"});
   train({"--set", "train.epochs=2", "--set", "data.class_weights=balanced", "--name", "balanced"});
   const double plain = metrics()[0]["loss"];
@@ -306,7 +306,7 @@ TEST_F(Train, ReadsPicturesInFolders) {
                           std::string(reinterpret_cast<const char*>(png.data()), png.size()));
     }
   }
-  Json job = csv_job({});
+  Json job = csv_job(Json::object());
   job["model"]["input"] = {3, 8, 8};
   job["data"] = {{"type", "image_folder"}, {"path", "pictures"}, {"augment", {{{"type", "flip"}}}}};
   write_job(job);

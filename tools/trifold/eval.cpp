@@ -22,7 +22,7 @@ struct EvalCommand {
 
   void run() const {
     const Job loaded = job.load();
-    const SafetensorsFile file(saved.file(loaded));
+    const SafetensorsFile file = saved.open(loaded);
     const auto dataset = open_split(loaded, split == "train" ? Split::train : Split::test);
     const std::unique_ptr<Model> model = make_model(loaded);
     model->load(file, Model::Contents::model);

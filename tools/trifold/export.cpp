@@ -18,7 +18,7 @@ struct ExportCommand {
 
   void run() const {
     const Job loaded = job.load();
-    const SafetensorsFile file(saved.file(loaded));
+    const SafetensorsFile file = saved.open(loaded);
     export_model(out, file.tensors());
     if (!job.json)
       fmt::print("wrote {}\n", out);

@@ -16,7 +16,7 @@ BEYOND_A_SCHEMA = re.compile(
     r"DivisionByZero|ExpressionOfWrongKind|BlockInItself|TooManyRepeats|BlockInputOutside|MeanOfWrongLength|"
     r"ClassWeightsOfWrongLength|TooManySyntheticClasses|AccumulateDoesNotDivide|BnGroupDoesNotDivide|"
     r"NesterovWithoutMomentum|StepScheduleWithoutSteps|TwoWarmups|TwoCheckpointRules|BadMemoryLimit|TwoReplicas|Stages|"
-    r"Split|OtherSync)$")
+    r"Split|OtherSync|TooManyLayers|TooManyValues.*|HugeKernel|SyntheticWithoutClasses|MeanBeyondFloat)$")
 
 
 def load(text):
