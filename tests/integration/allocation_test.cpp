@@ -26,7 +26,7 @@ TEST_P(Allocation, AStepTakesNone) {
   options.optimizer.kind = GetParam().optimizer;
   options.optimizer.momentum = 0.9;
   options.optimizer.clip_norm = 1;
-  Model model(GetParam().network(), options);
+  Model model = make_model(GetParam().network(), options);
   model.initialize(1);
   Executable& program = model.training();
   const auto images = program.program().graph[program.program().graph.images].shape.elements();

@@ -91,6 +91,15 @@ NetworkSpec small_vgg() {
                   {"fc2", "linear", {}, {{"out", std::int64_t{7}}}}});
 }
 
+NetworkSpec dropped_features() {
+  return network({1, 8, 8}, 3,
+                 {{"conv1", "conv2d", {}, conv(16, 3, 1, 0, true)},
+                  {"relu1", "relu"},
+                  {"flat", "flatten"},
+                  {"drop", "dropout", {}, {{"p", 0.25}}},
+                  {"fc", "linear", {}, {{"out", std::int64_t{3}}}}});
+}
+
 NetworkSpec odd_network() {
   Fields depthwise = conv(16, 3, 1, 1, true);
   depthwise.push_back({"groups", std::int64_t{0}});

@@ -25,6 +25,8 @@ NetworkSpec small_resnet();
 NetworkSpec small_tutorial();
 // conv + bias + relu + max pool, linear with dropout: what VGG is made of.
 NetworkSpec small_vgg();
+// Dropout between flatten and a linear layer: it keeps the order of columns in evaluation, but not in training.
+NetworkSpec dropped_features();
 // Depthwise convolutions, gelu, concat, average pooling, log_softmax, channel counts that no block divides.
 NetworkSpec odd_network();
 

@@ -82,7 +82,7 @@ struct CheckCommand {
                                .classes = loaded.model.classes};
     const std::vector<LayerRow> rows = rows_of(build_graph(loaded.model, context, Mode::train));
     const Program training = compile_training(loaded.model, options);
-    const Program evaluation = compile_evaluation(loaded.model, options);
+    const Program evaluation = compile_evaluation(loaded.model, options, training);
     const std::array<const Program*, 2> programs = {&training, &evaluation};
     if (job.json)
       print_json(rows, programs);

@@ -1,6 +1,5 @@
 // From Graph to Program: fusion, layouts, kernels, memory, and the optimiser's update at the end.
 #include "runtime/compiler/fusion.h"
-#include "runtime/compiler/layout_pass.h"
 #include "runtime/compiler/program.h"
 #include "runtime/core/error.h"
 
@@ -81,7 +80,7 @@ void add_update(Program& program, const CompileOptions& options) {
 Program compile(Graph graph, const CompileOptions& options) {
   TRIFOLD_CHECK(options.backend != nullptr, "compile needs a backend");
   if (options.fuse) graph = fuse(std::move(graph));
-  LaidOutGraph laid_out = choose_layouts(std::move(graph), *options.backend);
+  LaidOutGraph laid_out = choose_layouts(std::move(graph), *options.backend, options.parameter_layouts);
 
   Program program;
   program.graph = std::move(laid_out.graph);

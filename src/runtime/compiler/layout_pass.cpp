@@ -11,7 +11,7 @@ namespace {
 
 class LayoutPass {
  public:
-  LayoutPass(Graph graph, const Backend& backend) : backend_(backend) {
+  LayoutPass(Graph graph, const Backend& backend, const ParameterLayouts& given) : backend_(backend) {
     result_.graph = std::move(graph);
     nodes_ = std::exchange(result_.graph.nodes, {});
     for (const Value& value : result_.graph.values) {
@@ -19,6 +19,8 @@ class LayoutPass {
       // A parameter takes the layout of its first reader; everything else has one when it is made.
       decided_.push_back(value.role == Role::input || value.role == Role::state || value.role == Role::report);
     }
+    for (const Parameter& parameter : result_.graph.parameters)
+      if (const auto found = given.find(parameter.name); found != given.end()) decide(parameter.value, found->second);
   }
 
   LaidOutGraph run() {
@@ -126,8 +128,8 @@ class LayoutPass {
 
 }  // namespace
 
-LaidOutGraph choose_layouts(Graph graph, const Backend& backend) {
-  return LayoutPass(std::move(graph), backend).run();
+LaidOutGraph choose_layouts(Graph graph, const Backend& backend, const ParameterLayouts& given) {
+  return LayoutPass(std::move(graph), backend, given).run();
 }
 
 }  // namespace trifold

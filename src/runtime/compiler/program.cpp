@@ -11,6 +11,13 @@ std::vector<TensorDesc> Program::descs_of(const std::vector<ValueId>& ids) const
   return found;
 }
 
+ParameterLayouts Program::parameter_layouts() const {
+  ParameterLayouts layouts;
+  for (const Parameter& parameter : graph.parameters)
+    layouts[parameter.name] = descs[static_cast<std::size_t>(parameter.value)].layout;
+  return layouts;
+}
+
 double Program::bytes_moved(const Node& node) const {
   if (node.op->is_view()) return 0;
   double bytes = 0;

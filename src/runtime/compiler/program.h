@@ -8,6 +8,7 @@
 #include "kernels/backend.h"
 #include "kernels/ops/optimizer.h"
 #include "layers/graph.h"
+#include "runtime/compiler/layout_pass.h"
 #include "runtime/compiler/memory_plan.h"
 
 namespace trifold {
@@ -17,9 +18,10 @@ struct CompileOptions {
   int threads = 1;
   bool strict_math = false;
   bool fuse = true;
-  std::optional<OptimizerArgs> optimizer;  // training: adds the update
-  bool decay_all = false;                  // weight decay on biases and batch norm too
-  bool accumulate = false;                 // gradients are summed over micro-batches before the update
+  std::optional<OptimizerArgs> optimizer;   // training: adds the update
+  bool decay_all = false;                   // weight decay on biases and batch norm too
+  ParameterLayouts parameter_layouts = {};  // chosen by a program that shares the parameters
+  bool accumulate = false;                  // gradients are summed over micro-batches before the update
 };
 
 struct Program {
@@ -28,6 +30,7 @@ struct Program {
   std::vector<KernelPtr> kernels;  // one a node; null for views
   MemoryPlan memory;
 
+  ParameterLayouts parameter_layouts() const;
   std::vector<TensorDesc> descs_of(const std::vector<ValueId>& ids) const;
   double flops(const Node& node) const { return node.op->flops(descs_of(node.in), descs_of(node.out)); }
   double bytes_moved(const Node& node) const;

@@ -35,13 +35,18 @@ Program compile_training(const NetworkSpec& network, const ModelOptions& options
 }
 
 // Reports of evaluation are means over the micro-batch that it runs.
-Program compile_evaluation(const NetworkSpec& network, const ModelOptions& options) {
+Program compile_evaluation(const NetworkSpec& network, const ModelOptions& options, const Program& training) {
+  CompileOptions compile_as = compile_options(options);
+  compile_as.parameter_layouts = training.parameter_layouts();
   return compile(build_graph(network, context_for(network, options, options.micro_batch()), Mode::evaluate),
-                 compile_options(options));
+                 compile_as);
 }
 
-Model::Model(const NetworkSpec& network, const ModelOptions& options)
-    : Model(compile_training(network, options), compile_evaluation(network, options), options.optimizer) {}
+Model make_model(const NetworkSpec& network, const ModelOptions& options) {
+  Program training = compile_training(network, options);
+  Program evaluation = compile_evaluation(network, options, training);
+  return Model(std::move(training), std::move(evaluation), options.optimizer);
+}
 
 Model::Model(Program training, Program evaluation, const OptimizerArgs& optimizer)
     : state_names_(optimizer_state_names(optimizer)) {

@@ -26,11 +26,11 @@ struct ModelOptions {
 };
 
 Program compile_training(const NetworkSpec& network, const ModelOptions& options);
-Program compile_evaluation(const NetworkSpec& network, const ModelOptions& options);
+// Shares the parameters of `training` in memory.
+Program compile_evaluation(const NetworkSpec& network, const ModelOptions& options, const Program& training);
 
 class Model {
  public:
-  Model(const NetworkSpec& network, const ModelOptions& options);
   // From programs compiled for the same network and options.
   Model(Program training, Program evaluation, const OptimizerArgs& optimizer);
 
@@ -71,5 +71,8 @@ class Model {
   std::unique_ptr<Executable> evaluation_;
   std::vector<std::string> state_names_;  // of the optimiser
 };
+
+// Compiles both programs and takes the memory.
+Model make_model(const NetworkSpec& network, const ModelOptions& options);
 
 }  // namespace trifold

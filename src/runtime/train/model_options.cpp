@@ -51,7 +51,7 @@ ModelOptions model_options(const Job& job) {
 std::unique_ptr<Model> make_model(const Job& job) {
   const ModelOptions options = model_options(job);
   Program training = compile_training(job.model, options);
-  Program evaluation = compile_evaluation(job.model, options);
+  Program evaluation = compile_evaluation(job.model, options, training);
   const std::array<const Program*, 2> programs = {&training, &evaluation};
   check_memory(job, programs);
   return std::make_unique<Model>(std::move(training), std::move(evaluation), options.optimizer);
