@@ -72,8 +72,6 @@ TEST_F(Train, LeavesARunFolder) {
   // The resolved job is a job: it trains to the same model.
   fs::copy(run / "job.json", directory() / "again.json");
   EXPECT_EQ(trifold({"train", "again.json", "--quiet", "--name", "again"}).exit_code, 0);
-  EXPECT_EQ(testing::read_file(checkpoints("again").back()).size(),
-            testing::read_file(checkpoints("job").back()).size());
   EXPECT_EQ(metrics("again"), lines);
 }
 
