@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/picture_files.h"
 #include "support/job_fixture.h"
 
@@ -72,6 +73,15 @@ TEST_F(Train, LeavesARunFolder) {
   // The resolved job is a job: it trains to the same model.
   fs::copy(run / "job.json", directory() / "again.json");
   EXPECT_EQ(trifold({"train", "again.json", "--quiet", "--name", "again"}).exit_code, 0);
+  // Tensors, not files: the state beside them holds the seconds trained.
+  const SafetensorsFile first(checkpoints("job").back());
+  const SafetensorsFile again(checkpoints("again").back());
+  ASSERT_EQ(again.tensors().size(), first.tensors().size());
+  for (const NamedTensor& tensor : first.tensors()) {
+    const NamedTensor* same = again.find(tensor.name);
+    ASSERT_NE(same, nullptr) << tensor.name;
+    EXPECT_TRUE(std::ranges::equal(same->data, tensor.data)) << tensor.name;
+  }
   EXPECT_EQ(metrics("again"), lines);
 }
 
