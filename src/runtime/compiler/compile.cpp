@@ -1,4 +1,4 @@
-// From Graph to Program: fusion, layouts, kernels, memory, and the optimiser's update at the end.
+// From Graph to Program: fusion, recomputation, layouts, kernels, memory, and the optimiser's update at the end.
 #include "runtime/compiler/fusion.h"
 #include "runtime/compiler/program.h"
 #include "runtime/core/error.h"
@@ -80,6 +80,7 @@ void add_update(Program& program, const CompileOptions& options) {
 Program compile(Graph graph, const CompileOptions& options) {
   TRIFOLD_CHECK(options.backend != nullptr, "compile needs a backend");
   if (options.fuse) graph = fuse(std::move(graph));
+  graph = recompute_activations(std::move(graph), options.recompute);
   LaidOutGraph laid_out = choose_layouts(std::move(graph), *options.backend, options.parameter_layouts);
 
   Program program;

@@ -10,6 +10,7 @@
 #include "layers/graph.h"
 #include "runtime/compiler/layout_pass.h"
 #include "runtime/compiler/memory_plan.h"
+#include "runtime/compiler/recompute.h"
 
 namespace trifold {
 
@@ -18,6 +19,7 @@ struct CompileOptions {
   int threads = 1;
   bool strict_math = false;
   bool fuse = true;
+  Recompute recompute = Recompute::cheap;
   std::optional<OptimizerArgs> optimizer;   // training: adds the update
   bool decay_all = false;                   // weight decay on biases and batch norm too
   ParameterLayouts parameter_layouts = {};  // chosen by a program that shares the parameters

@@ -140,6 +140,7 @@ Json train_json(const TrainConfig& train) {
   json["seed"] = train.seed;
   json["precision"] = train.precision;
   json["math"] = name_of(train.math);
+  json["recompute"] = name_of(train.recompute);
   json["optimizer"] = optimizer_json(train);
   json["schedule"] = schedule_json(train.schedule);
   json["clip_norm"] = train.optimizer.clip_norm;

@@ -203,6 +203,12 @@ void check_batch(const ObjectValues& train, const TrainConfig& config, const Jso
                config.bn_group, config.micro_batch(), config.batch, config.accumulate);
 }
 
+Recompute read_recompute(const std::string& name) {
+  for (const Recompute which : {Recompute::never, Recompute::always})
+    if (name == name_of(which)) return which;
+  return Recompute::cheap;
+}
+
 }  // namespace
 
 const NestedType& train_section() {
@@ -227,6 +233,12 @@ const NestedType& train_section() {
                              .fallback = std::string("fast"),
                              .choices = {"fast", "strict"},
                              .help = "strict: no algorithm that loses accuracy (Winograd)"},
+                            {.name = "recompute",
+                             .kind = FieldKind::choice,
+                             .fallback = std::string("cheap"),
+                             .choices = {"never", "cheap", "always"},
+                             .help = "activations that one pass makes again in backward instead of being kept: none, "
+                                     "those where it takes next to no time, all"},
                             number("clip_norm", 0, 0, {}, "gradients are scaled down to this norm; 0: not"),
                             count("eval_every", 1, 1, "epochs between two evaluations"),
                             {.name = "memory_limit",
@@ -259,6 +271,7 @@ TrainConfig read_train(const JsonNode* section, const JsonNode& job) {
   config.seed = static_cast<std::uint64_t>(values.integer("seed"));
   config.precision = values.text("precision");
   config.math = values.text("math") == "strict" ? Math::strict : Math::fast;
+  config.recompute = read_recompute(values.text("recompute"));
   config.optimizer = read_optimizer(optimizer);
   config.optimizer.clip_norm = values.number("clip_norm");
   config.decay_bias = optimizer.values.boolean("decay_bias");
@@ -282,8 +295,8 @@ bool operator==(const TrainConfig& a, const TrainConfig& b) {
   };
   const auto others = [](const TrainConfig& config) {
     return std::tie(config.epochs, config.batch, config.accumulate, config.bn_group, config.seed, config.precision,
-                    config.math, config.decay_bias, config.schedule, config.stop, config.eval_every, config.checkpoint,
-                    config.memory_limit_bytes, config.threads);
+                    config.math, config.recompute, config.decay_bias, config.schedule, config.stop, config.eval_every,
+                    config.checkpoint, config.memory_limit_bytes, config.threads);
   };
   return optimizer(a.optimizer) == optimizer(b.optimizer) && others(a) == others(b);
 }

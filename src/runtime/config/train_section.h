@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/ops/optimizer.h"
+#include "runtime/compiler/recompute.h"
 #include "runtime/config/json_source.h"
 #include "runtime/config/object_type.h"
 #include "runtime/train/schedule.h"
@@ -39,6 +40,7 @@ struct TrainConfig {
   std::uint64_t seed = 1;
   std::string precision = "fp32";
   Math math = Math::fast;
+  Recompute recompute = Recompute::cheap;
   OptimizerArgs optimizer;
   bool decay_bias = false;    // weight decay for biases and batch norm too
   LearningSchedule schedule;  // its base_rate is optimizer.lr

@@ -21,6 +21,7 @@ CompileOptions compile_options(const ModelOptions& options) {
           .threads = options.threads,
           .strict_math = options.strict_math,
           .fuse = options.fuse,
+          .recompute = options.recompute,
           .optimizer = std::nullopt,
           .decay_all = options.decay_all};
 }

@@ -19,6 +19,7 @@ struct ModelOptions {
   int threads = 1;
   bool strict_math = false;
   bool fuse = true;
+  Recompute recompute = Recompute::cheap;
   OptimizerArgs optimizer;
   bool decay_all = false;
 

@@ -43,6 +43,7 @@ ModelOptions model_options(const Job& job) {
   if (train.threads > 0) set_thread_count(train.threads);
   options.threads = thread_count();
   options.strict_math = train.math == Math::strict;
+  options.recompute = train.recompute;
   options.optimizer = train.optimizer;
   options.decay_all = train.decay_bias;
   return options;

@@ -96,6 +96,14 @@ TEST_P(CompiledNetwork, FusionChangesNothing) {
   expect_same(fused, train(GetParam().make(), options, 4), 1e-4);
 }
 
+TEST_P(CompiledNetwork, RecomputingChangesNoBit) {
+  ModelOptions options = options_for(cpu_backend());
+  options.recompute = Recompute::never;
+  const Trained kept = train(GetParam().make(), options, 3);
+  options.recompute = Recompute::always;
+  expect_same(kept, train(GetParam().make(), options, 3), 0);
+}
+
 TEST_P(CompiledNetwork, CpuAgreesWithReference) {
   const Trained reference = train(GetParam().make(), options_for(reference_backend()), 5);
   expect_same(reference, train(GetParam().make(), options_for(cpu_backend()), 5), 5e-4);
@@ -131,6 +139,16 @@ int count_ops(const Graph& graph, std::string_view name) {
   int count = 0;
   for (const Node& node : graph.nodes) count += node.op->name() == name;
   return count;
+}
+
+TEST(Compile, RecomputingKeepsFewerActivations) {
+  ModelOptions options = options_for(cpu_backend());
+  options.recompute = Recompute::never;
+  const Program kept = compile_training(small_resnet(), options);
+  options.recompute = Recompute::always;
+  const Program recomputed = compile_training(small_resnet(), options);
+  EXPECT_GT(count_ops(recomputed.graph, "batch_norm.apply"), count_ops(kept.graph, "batch_norm.apply"));
+  EXPECT_LT(recomputed.memory.bytes(Region::arena), kept.memory.bytes(Region::arena));
 }
 
 TEST(Compile, ResnetLosesItsReluAndAddPasses) {
