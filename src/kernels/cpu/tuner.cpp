@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <new>
@@ -22,13 +23,15 @@ namespace trifold::cpu {
 namespace {
 
 // A candidate gets one warm-up and at least kRuns runs unless they are long; short ones go on until kShort_s is spent,
-// because a scheduler's interruption is then as long as several runs.
-constexpr int kRuns = 3;
+// because a scheduler's interruption is then as long as several runs. The whole is a user's first wait: a small network
+// is tuned within half a second.
+constexpr int kRuns = 2;
 constexpr int kMaxRuns = 50;
-constexpr double kShort_s = 0.01;
+constexpr double kShort_s = 0.005;
 constexpr double kLong_s = 0.5;
-constexpr int kOwnKernels = 1;     // part of every key: raise it when our own kernels change in speed
-constexpr double kHopeless = 2.0;  // times the best so far: not worth a second run
+constexpr int kOwnKernels = 1;          // part of every key: raise it when our own kernels change in speed
+constexpr double kHopeless = 2.0;       // times the best so far: not worth a second run
+constexpr double kHopelessStart = 8.0;  // the same of the warm-up, which also pays for first touches of memory
 
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");
@@ -55,9 +58,10 @@ class DummyBuffer {
  public:
   explicit DummyBuffer(std::size_t bytes)
       : data_(static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes, 64), kAlignment))) {
-    const std::size_t floats = bytes / sizeof(float);
-    float* values = reinterpret_cast<float*>(data_.get());
-    for (std::size_t i = 0; i < floats; ++i) values[i] = 0.1f * static_cast<float>(i % 7) - 0.25f;
+    std::array<float, 7 * 1024> pattern;
+    for (std::size_t i = 0; i < pattern.size(); ++i) pattern[i] = 0.1f * static_cast<float>(i % 7) - 0.25f;
+    for (std::size_t done = 0; done < bytes; done += sizeof(pattern))
+      std::memcpy(data_.get() + done, pattern.data(), std::min(sizeof(pattern), bytes - done));
   }
   std::byte* data() const { return data_.get(); }
 
@@ -111,7 +115,10 @@ std::size_t Tuner::choose(const std::string& key, std::span<const TuneCandidate>
 
 double Tuner::measure(const TuneCandidate& candidate, double best_so_far_s) const {
   if (candidate.prepare) candidate.prepare();
+  const double warm_up_start_s = options_.clock_s();
   candidate.run();
+  const double warm_up_s = options_.clock_s() - warm_up_start_s;
+  if (warm_up_s > kHopelessStart * best_so_far_s) return warm_up_s;
   double best_s = std::numeric_limits<double>::infinity();
   double spent_s = 0;
   for (int run = 0; run < kMaxRuns; ++run) {

@@ -69,7 +69,13 @@ TEST_F(TunerTest, FirstWinsATie) {
 
 TEST_F(TunerTest, WarmUpDoesNotCount) {
   Tuner tuner(options());
-  EXPECT_EQ(tuner.choose("k", std::vector{candidate("steady", 2), candidate("slow start", 1, 50)}), 1u);
+  EXPECT_EQ(tuner.choose("k", std::vector{candidate("steady", 2), candidate("slow start", 1, 10)}), 1u);
+}
+
+TEST_F(TunerTest, AHopelessStartIsNotRepeated) {
+  Tuner tuner(options());
+  EXPECT_EQ(tuner.choose("k", std::vector{candidate("good", 1), candidate("hopeless", 9)}), 0u);
+  EXPECT_EQ(runs_["hopeless"], 1);
 }
 
 TEST_F(TunerTest, OneCandidateIsNotMeasured) {
