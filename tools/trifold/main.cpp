@@ -5,11 +5,14 @@
 #include <new>
 
 #include <fmt/format.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
 
 #include "commands.h"
 #include "runtime/core/error.h"
 
 int main(int argc, char** argv) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("trifold"));  // standard output is for results
   CLI::App app{"Trifold trains a JSON-described CNN.\nStart with: trifold train models/lenet5.json"};
   app.set_version_flag("--version", "trifold 0.1.0");
   app.require_subcommand(1);

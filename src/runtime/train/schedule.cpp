@@ -9,6 +9,8 @@
 namespace trifold {
 namespace {
 
+constexpr double kMostSteps = 1e15;  // no run is as long: a warm-up that is never ends
+
 // How often the rate was cut when `epoch` (with its fraction) has passed.
 double cuts_until(const LearningSchedule& schedule, double epoch) {
   if (schedule.every_epochs > 0) return std::floor(epoch / schedule.every_epochs);
@@ -40,7 +42,7 @@ double learning_rate(const LearningSchedule& schedule, std::int64_t step, std::i
   const auto epoch_steps = static_cast<double>(steps_per_epoch);
   const std::int64_t warmup = schedule.warmup_steps > 0
                                   ? schedule.warmup_steps
-                                  : static_cast<std::int64_t>(std::llround(schedule.warmup_epochs * epoch_steps));
+                                  : std::llround(std::min(schedule.warmup_epochs * epoch_steps, kMostSteps));
   if (step < warmup) return schedule.base_rate * static_cast<double>(step + 1) / static_cast<double>(warmup);
 
   const double left = static_cast<double>(total_steps - step) / static_cast<double>(total_steps - warmup);  // 1 .. >0

@@ -19,6 +19,12 @@ TEST(Schedule, ConstantStays) {
   EXPECT_DOUBLE_EQ(rate(schedule, 99), 0.5);
 }
 
+TEST(Schedule, AnEndlessWarmUpStaysNearNothing) {
+  const LearningSchedule schedule{.kind = ScheduleKind::cosine, .base_rate = 1, .warmup_epochs = 1e300};
+  EXPECT_GT(rate(schedule, 99), 0);
+  EXPECT_LT(rate(schedule, 99), 1e-10);
+}
+
 TEST(Schedule, WarmUpRisesInEqualStepsFromAboveZero) {
   const LearningSchedule by_steps{.base_rate = 1, .warmup_steps = 4};
   EXPECT_DOUBLE_EQ(rate(by_steps, 0), 0.25);
