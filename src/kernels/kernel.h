@@ -9,16 +9,9 @@
 #include <vector>
 
 #include "kernels/op.h"
+#include "runtime/core/device.h"
 
 namespace trifold {
-
-// What changes from step to step.
-struct StepContext {
-  std::uint64_t seed = 0;
-  std::int64_t first_sample = 0;  // place of the batch's first sample in the whole stream of training samples
-  double learning_rate = 0;
-  std::int64_t updates = 0;  // optimiser updates done, this one included
-};
 
 // What a kernel is to be made for.
 struct KernelRequest {
@@ -26,7 +19,9 @@ struct KernelRequest {
   std::span<const TensorDesc> in;
   std::span<const TensorDesc> out;
   int threads = 1;
-  bool strict_math = false;  // forbid algorithms that lose accuracy (Winograd)
+  bool strict_math = false;         // forbid algorithms that lose accuracy (Winograd)
+  std::size_t scratch_limit = std::size_t{256} << 20;  // for algorithms that are faster with more: bytes
+  Device* device = &host_device();                     // where it will run: one that the backend is for
 };
 
 class Kernel {

@@ -1,0 +1,15 @@
+// What changes from step to step, handed to every kernel of the step.
+#pragma once
+
+#include <cstdint>
+
+namespace trifold {
+
+struct StepContext {
+  std::uint64_t seed = 0;
+  std::int64_t first_sample = 0;  // place of the batch's first sample in the whole stream of training samples
+  double learning_rate = 0;
+  std::int64_t updates = 0;  // optimiser updates done, this one included
+};
+
+}  // namespace trifold
