@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/half_as_float.h"
 #include "kernels/kernel.h"
 
 namespace trifold {
@@ -18,14 +19,16 @@ struct LayoutChoice {
 
 class Backend {
  public:
-  explicit Backend(std::string name) : name_(std::move(name)) {}
+  // With `convert` the kernels know only float, and tensors in 16 bits are converted around them; without, the kernels
+  // take every type.
+  explicit Backend(std::string name, ConvertElements convert = nullptr) : name_(std::move(name)), convert_(convert) {}
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
   virtual ~Backend() = default;
 
   const std::string& name() const { return name_; }
-  bool supports(std::string_view op_name) const { return factories_.find(op_name) != factories_.end(); }
-  KernelPtr make(const KernelRequest& request) const;
+  virtual bool supports(std::string_view op_name) const { return factories_.find(op_name) != factories_.end(); }
+  virtual KernelPtr make(const KernelRequest& request) const;
 
   // `in` carries the layouts that the producers chose. The default keeps everything plain.
   virtual LayoutChoice choose_layouts(const Op& op, std::span<const TensorDesc> in,
@@ -35,6 +38,7 @@ class Backend {
 
  private:
   std::string name_;
+  ConvertElements convert_;
   std::map<std::string, KernelFactory, std::less<>> factories_;
 };
 

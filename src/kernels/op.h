@@ -18,6 +18,8 @@ class Op {
   Op() = default;
   Op(const Op&) = default;
   Op& operator=(const Op&) = default;
+  Op(Op&&) = default;
+  Op& operator=(Op&&) = default;
   virtual ~Op() = default;
 
   virtual std::string_view name() const = 0;  // "conv2d.forward": the key of kernels
@@ -27,6 +29,10 @@ class Op {
   virtual double flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const;
   // The input whose memory output `out` may take over when nobody needs that input any more.
   virtual std::vector<int> in_place(int /*out*/) const { return {}; }
+  // Whether this tensor is f32 whatever the precision of activations: statistics, losses, sums, biases, gradients of
+  // parameters. Tensors that are no floats at all need not be named.
+  enum class Side { in, out };
+  virtual bool keeps_f32(Side /*side*/, int /*index*/) const { return false; }
   // The output is the input's memory under another shape: no kernel, no bytes.
   virtual bool is_view() const { return false; }
 };

@@ -2,6 +2,7 @@
 // nodes come first; autodiff appends the input-gradient (B) and weight-gradient (W) nodes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,7 @@ struct LayerInfo {
   std::vector<ValueId> in;
   ValueId out = kNoValue;
   std::vector<int> parameters;  // indices into Graph::parameters
+  std::optional<DType> precision = {};  // of its activations, where the layer names one
 };
 
 struct Graph {
@@ -76,6 +78,7 @@ struct Graph {
   ValueId targets = kNoValue;  // f32 [N,F]; mse only
   ValueId report = kNoValue;   // of the loss
   ValueId output = kNoValue;   // what the loss reads: logits, log-probabilities or predictions
+  ValueId loss_scale = kNoValue;  // f32 [4]; only where the loss is scaled (see LossScaling)
 
   ValueId add_value(Value value);
   const Value& operator[](ValueId id) const { return values[static_cast<std::size_t>(id)]; }

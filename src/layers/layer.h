@@ -59,8 +59,8 @@ class LayerBuilder {
   virtual void add(OpPtr op, std::vector<ValueId> in, std::vector<ValueId> out, Phase phase = Phase::forward) = 0;
 
   template <class T>
-  void emit(T op, std::vector<ValueId> in, std::vector<ValueId> out, Phase phase = Phase::forward) {
-    add(std::make_shared<const T>(std::move(op)), std::move(in), std::move(out), phase);
+  void emit(T op, const std::vector<ValueId>& in, const std::vector<ValueId>& out, Phase phase = Phase::forward) {
+    add(std::make_shared<const T>(std::move(op)), in, out, phase);
   }
 };
 

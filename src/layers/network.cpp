@@ -139,7 +139,8 @@ class NetworkBuilder final : public LayerBuilder {
                  layers_.back().spec.id);
 
     BuiltLayer built{spec, type->make(spec.values), {}, {}};
-    LayerInfo info{spec.id, spec.type, {}, kNoValue, {}};
+    LayerInfo info{spec.id, spec.type, {}, kNoValue, {}, {}};
+    if (spec.values.has("precision")) info.precision = parse_precision(spec.values.text("precision"));
     std::vector<Shape> shapes;
     bool trained = false;
     for (const std::string& name : spec.in) {

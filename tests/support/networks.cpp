@@ -76,6 +76,48 @@ NetworkSpec small_tutorial() {
                   {"log", "log_softmax"}});
 }
 
+NetworkSpec small_lenet() {
+  return network({1, 16, 16}, 10,
+                 {{"conv1", "conv2d", {}, conv(6, 5, 1, 2, true)},
+                  {"tanh1", "tanh"},
+                  {"pool1", "avg_pool", {}, {{"kernel", Pair{2, 2}}}},
+                  {"conv2", "conv2d", {}, conv(16, 5, 1, 0, true)},
+                  {"tanh2", "tanh"},
+                  {"pool2", "avg_pool", {}, {{"kernel", Pair{2, 2}}}},
+                  {"flat", "flatten"},
+                  {"fc1", "linear", {}, {{"out", std::int64_t{24}}}},
+                  {"tanh3", "tanh"},
+                  {"fc2", "linear", {}, {{"out", std::int64_t{16}}}},
+                  {"sigmoid", "sigmoid"},
+                  {"fc3", "linear", {}, {{"out", std::int64_t{10}}}}});
+}
+
+NetworkSpec small_mobilenet() {
+  const auto depthwise = [](std::int64_t channels, std::int64_t stride) {
+    Fields fields = conv(channels, 3, stride, 1);
+    fields.emplace_back("groups", channels);
+    return fields;
+  };
+  return network({3, 12, 12}, 5,
+                 {{"conv", "conv2d", {}, conv(8, 3, 2, 1)},
+                  {"bn", "batch_norm"},
+                  {"relu", "relu"},
+                  {"dw1", "conv2d", {}, depthwise(8, 1)},
+                  {"dw1_bn", "batch_norm"},
+                  {"dw1_relu", "relu"},
+                  {"pw1", "conv2d", {}, conv(16, 1)},
+                  {"pw1_bn", "batch_norm"},
+                  {"pw1_relu", "relu"},
+                  {"dw2", "conv2d", {}, depthwise(16, 2)},
+                  {"dw2_bn", "batch_norm"},
+                  {"dw2_relu", "relu"},
+                  {"pw2", "conv2d", {}, conv(24, 1)},
+                  {"pw2_bn", "batch_norm"},
+                  {"pw2_relu", "relu"},
+                  {"pool", "global_avg_pool"},
+                  {"fc", "linear", {}, {{"out", std::int64_t{5}}}}});
+}
+
 NetworkSpec small_vgg() {
   return network({3, 16, 16}, 7,
                  {{"conv1", "conv2d", {}, conv(16, 3, 1, 1, true)},

@@ -23,6 +23,10 @@ NetworkSpec network(Shape input, std::int64_t classes, const std::vector<LayerEn
 NetworkSpec small_resnet();
 // The network of the classic parameter-server tutorial, on smaller images.
 NetworkSpec small_tutorial();
+// Tanh, average pooling and three linear layers, on smaller images.
+NetworkSpec small_lenet();
+// Depthwise and pointwise convolutions with batch norm, a stride between.
+NetworkSpec small_mobilenet();
 // conv + bias + relu + max pool, linear with dropout: what VGG is made of.
 NetworkSpec small_vgg();
 // Dropout between flatten and a linear layer: it keeps the order of columns in evaluation, but not in training.

@@ -1,9 +1,11 @@
 #include "support/op_cases.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <ostream>
 
+#include "runtime/core/half.h"
 #include "runtime/core/philox.h"
 #include "support/op_case_builder.h"
 
@@ -35,6 +37,12 @@ void draw_floats(Draw draw, RandomSequence& random, std::span<float> to) {
         break;
       case Draw::positive:
         to[i] = random.uniform(0.5f, 1.5f);
+        break;
+      case Draw::one_infinite:
+        to[i] = i == to.size() / 2 ? std::numeric_limits<float>::infinity() : random.normal();
+        break;
+      case Draw::loss_scale:
+        to[i] = i == 0 ? 1024 : i == 1 ? 3 : i == 2 ? 1 : 0;
         break;
       default:
         to[i] = 0;
@@ -78,6 +86,11 @@ std::vector<HostTensor> draw_values(const OpCase& op_case, int block) {
       tensor.data.resize(value.desc.bytes());
       if (value.desc.dtype == DType::f32) {
         draw_floats(value.draw, random, tensor.as<float>());
+      } else if (size_of(value.desc.dtype) == 2) {
+        std::vector<float> floats(static_cast<std::size_t>(value.desc.elements()));
+        draw_floats(value.draw, random, floats);
+        std::ranges::transform(floats, tensor.as<std::uint16_t>().begin(),
+                               value.desc.dtype == DType::f16 ? f16_from_float : bf16_from_float);
       } else {
         const auto labels = tensor.as<std::int32_t>();
         for (std::size_t i = 0; i < labels.size(); ++i)
@@ -89,6 +102,31 @@ std::vector<HostTensor> draw_values(const OpCase& op_case, int block) {
     values.push_back(std::move(tensor));
   }
   return values;
+}
+
+std::optional<OpCase> in_precision(const OpCase& op_case, DType type) {
+  OpCase typed = op_case;
+  std::vector<bool> keeps(op_case.values.size(), false);
+  std::vector<bool> flows(op_case.values.size(), false);
+  const auto look = [&](const CaseStep& step, const std::vector<int>& values, Op::Side side) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const bool keep = step.op->keeps_f32(side, static_cast<int>(i));
+      (keep ? keeps : flows)[static_cast<std::size_t>(values[i])] = true;
+    }
+  };
+  for (const CaseStep& step : op_case.steps) {
+    look(step, step.in, Op::Side::in);
+    look(step, step.out, Op::Side::out);
+    if (step.op->name().starts_with("optimizer.") || step.op->name() == "cast") return std::nullopt;
+  }
+  bool changed = false;
+  for (std::size_t i = 0; i < typed.values.size(); ++i) {
+    if (op_case.values[i].desc.dtype != DType::f32 || !flows[i]) continue;
+    if (keeps[i]) return std::nullopt;  // a cast would stand here
+    typed.values[i].desc.dtype = type;
+    changed = true;
+  }
+  return changed ? std::optional(typed) : std::nullopt;
 }
 
 std::vector<HostTensor> run_step(const OpRun& run, const OpCase& op_case, const CaseStep& step,

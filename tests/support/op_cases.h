@@ -3,6 +3,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,10 @@ enum class Draw {
   few,       // 0, 1 or 2: ties
   positive,  // 0.5 to 1.5
   zeros,
-  labels,       // i32 of 0 .. limit - 1
-  some_labels,  // the same, every third is -1
+  one_infinite,  // normal, but for one in the middle
+  loss_scale,    // 1024, three good updates, one skipped
+  labels,        // i32 of 0 .. limit - 1
+  some_labels,   // the same, every third is -1
 };
 
 struct CaseValue {
@@ -57,6 +60,10 @@ struct OpCase {
 };
 
 const std::vector<OpCase>& op_cases();
+
+// The case with activations, their gradients and weights in 16 bits; none where nothing changes, or where a cast would
+// have to stand between two steps.
+std::optional<OpCase> in_precision(const OpCase& op_case, DType type);
 
 void PrintTo(const OpCase& op_case, std::ostream* os);  // what GoogleTest shows of a case: its name
 

@@ -3,6 +3,7 @@
 
 #include "kernels/ops/loss.h"
 #include "kernels/ops/optimizer.h"
+#include "kernels/ops/shape_ops.h"
 #include "support/op_case_builder.h"
 
 namespace trifold::test {
@@ -70,6 +71,46 @@ OpCase optimizer_case(const std::string& name, const OptimizerArgs& args) {
   return b.build();
 }
 
+enum class Gradients { finite, infinite };
+
+// One update with a loss scale of 1024, one good update before it doubles.
+OpCase scaled_case(const std::string& name, const OptimizerArgs& args, Gradients gradients_are) {
+  OpCaseBuilder b("optimizer_scaled_" + name);
+  OptimizerUpdate op;
+  op.args = args;
+  op.segments = {{0, 704, true}, {704, 1008, false}};
+  op.scaling = LossScaling{.growth_interval = 4};
+  const Shape flat{1008};
+  const int parameters = b.parameter("parameters", flat);
+  const int gradients =
+      b.parameter("gradients", flat, gradients_are == Gradients::finite ? Draw::normal : Draw::one_infinite);
+  std::vector<int> in = {parameters, gradients};
+  std::vector<int> out = {parameters};
+  for (int state = 0; state < op.state_count(); ++state) {
+    in.push_back(b.parameter(fmt::format("state{}", state), flat, state == 0 ? Draw::normal : Draw::positive));
+    out.push_back(in.back());
+  }
+  in.push_back(b.parameter("loss scale", {kLossScaleFloats}, Draw::loss_scale));
+  out.push_back(in.back());
+  out.push_back(b.made("norm", {1}, DType::f64));
+  b.step(op, in, out);
+  return b.build();
+}
+
+OpCase cast_case(DType type, const Shape& shape, bool scaled) {
+  OpCaseBuilder b(fmt::format("cast_{}_{}{}", name_of(type), shape.elements(), scaled ? "_scaled" : ""));
+  const int x = b.activation("x", shape, scaled ? Draw::normal : Draw::wide);  // times 1024, f16 holds the normal ones
+  const int y = b.made("y", shape, type);
+  const int back = b.made("back", shape);
+  Cast op;
+  op.scaled = scaled;
+  std::vector<int> in = {x};
+  if (scaled) in.push_back(b.parameter("loss scale", {kLossScaleFloats}, Draw::loss_scale));
+  b.step(op, in, {y});
+  b.step(Cast(), {y}, {back});
+  return b.build();
+}
+
 OpCase zero_lars_case() {
   OpCaseBuilder b("optimizer_lars_of_zeros");
   OptimizerUpdate op;
@@ -134,6 +175,16 @@ void add_loss_cases(std::vector<OpCase>& cases) {
   cases.push_back(optimizer_case("lars", {.kind = OptimizerKind::lars, .momentum = 0.9, .weight_decay = 0.01}));
   cases.push_back(
       optimizer_case("lars_clip", {.kind = OptimizerKind::lars, .weight_decay = 0.01, .trust = 0.1, .clip_norm = 3}));
+  cases.push_back(scaled_case("sgd", {.momentum = 0.9, .weight_decay = 0.01}, Gradients::finite));
+  cases.push_back(scaled_case("sgd_overflow", {.momentum = 0.9, .weight_decay = 0.01}, Gradients::infinite));
+  cases.push_back(scaled_case("sgd_clip", {.clip_norm = 1e-3}, Gradients::finite));
+  cases.push_back(scaled_case("adam", {.kind = OptimizerKind::adam}, Gradients::finite));
+  cases.push_back(scaled_case("adamw_overflow", {.kind = OptimizerKind::adamw}, Gradients::infinite));
+  cases.push_back(scaled_case("lars", {.kind = OptimizerKind::lars, .weight_decay = 0.01}, Gradients::finite));
+  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+    cases.push_back(cast_case(type, {2, 16, 5, 3}, false));
+    cases.push_back(cast_case(type, {1, 1001}, true));
+  }
   cases.push_back(zero_lars_case());
   cases.push_back(accumulate_case());
 }

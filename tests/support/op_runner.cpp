@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <memory>
 
 #include "kernels/ops/shape_ops.h"
 #include "runtime/core/error.h"
+#include "runtime/core/half.h"
 #include "runtime/core/parallel.h"
 
 namespace trifold::test {
@@ -42,6 +44,25 @@ class GuardedBuffer {
   };
   std::size_t bytes_;
   std::unique_ptr<std::byte, Free> memory_;
+};
+
+// The buffers of a run: on the host between guards; a device looks after its memory itself.
+class Buffers {
+ public:
+  explicit Buffers(Device& device) : device_(device) {}
+
+  std::byte* allocate(std::size_t bytes) {
+    if (device_.host_memory()) return guarded_.emplace_back(bytes).data();
+    return on_device_.emplace_back(device_, bytes).data();
+  }
+  bool intact() const {
+    return std::ranges::all_of(guarded_, [](const GuardedBuffer& buffer) { return buffer.intact(); });
+  }
+
+ private:
+  Device& device_;
+  std::list<GuardedBuffer> guarded_;
+  std::list<DeviceMemory> on_device_;
 };
 
 enum class Direction { from_plain, to_plain };
@@ -82,10 +103,11 @@ double HostTensor::number(std::size_t index) const {
     case DType::u8:
       return as<std::uint8_t>()[index];
     case DType::f16:
+      return float_from_f16(as<std::uint16_t>()[index]);
     case DType::bf16:
-      break;
+      return float_from_bf16(as<std::uint16_t>()[index]);
   }
-  fail_runtime("the op runner does not read {}", name_of(desc.dtype));
+  fail_runtime("unknown dtype");
 }
 
 std::vector<HostTensor> run_op(const OpRun& run, const Op& op, std::span<const HostTensor> in,
@@ -101,48 +123,54 @@ std::vector<HostTensor> run_op(const OpRun& run, const Op& op, std::span<const H
     for (std::size_t i = 0; i < out.size(); ++i) out_descs[i].layout = layouts.out[i];
   }
 
-  std::vector<std::unique_ptr<GuardedBuffer>> buffers;
-  const auto allocate = [&](std::size_t bytes) {
-    buffers.push_back(std::make_unique<GuardedBuffer>(bytes));
-    return buffers.back()->data();
-  };
+  Buffers buffers(*run.device);
   std::vector<std::byte*> in_memory;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    in_memory.push_back(allocate(in_descs[i].bytes()));
-    if (in[i].opaque)
-      std::copy(in[i].data.begin(), in[i].data.end(), in_memory[i]);
-    else
-      convert(Direction::from_plain, in_descs[i], in[i].data.data(), in_memory[i]);
+    in_memory.push_back(buffers.allocate(in_descs[i].bytes()));
+    std::vector<std::byte> laid_out = in[i].data;
+    if (!in[i].opaque) convert(Direction::from_plain, in_descs[i], in[i].data.data(), laid_out.data());
+    run.device->upload(in_memory[i], laid_out.data(), laid_out.size());
   }
   std::vector<std::byte*> out_memory;
   std::vector<bool> taken(in.size(), false);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const int input = memory_of(run, op, i, in_descs, out[i], out_descs[i], taken);
     if (input >= 0) taken[static_cast<std::size_t>(input)] = true;
-    out_memory.push_back(input >= 0 ? in_memory[static_cast<std::size_t>(input)] : allocate(out_descs[i].bytes()));
+    out_memory.push_back(input >= 0 ? in_memory[static_cast<std::size_t>(input)]
+                                    : buffers.allocate(out_descs[i].bytes()));
   }
 
-  const KernelPtr kernel = run.backend.make(
-      {.op = op, .in = in_descs, .out = out_descs, .threads = thread_count(), .strict_math = run.strict_math});
+  const KernelPtr kernel = run.backend.make({.op = op,
+                                             .in = in_descs,
+                                             .out = out_descs,
+                                             .threads = thread_count(),
+                                             .strict_math = run.strict_math,
+                                             .device = run.device});
+  const auto contents = [&](const std::byte* memory, std::size_t bytes) {
+    std::vector<std::byte> copy(bytes);
+    run.device->download(copy.data(), memory, bytes);
+    return copy;
+  };
   std::vector<std::vector<std::byte>> before;  // inputs that no output may write over
   for (std::size_t i = 0; i < in.size(); ++i)
-    before.emplace_back(in_memory[i], in_memory[i] + (taken[i] ? 0 : in_descs[i].bytes()));
+    before.push_back(contents(in_memory[i], taken[i] ? 0 : in_descs[i].bytes()));
   const std::size_t scratch_bytes = kernel->scratch_bytes();
-  kernel->bind(in_memory, out_memory, scratch_bytes > 0 ? allocate(scratch_bytes) : nullptr);
+  kernel->bind(in_memory, out_memory, scratch_bytes > 0 ? buffers.allocate(scratch_bytes) : nullptr);
+  run.device->set_step(run.context);
   kernel->run(run.context);
-  for (const auto& buffer : buffers)
-    TRIFOLD_CHECK(buffer->intact(), "{} on {} wrote outside its memory", to_string(op), run.backend.name());
+  run.device->synchronize();
+  TRIFOLD_CHECK(buffers.intact(), "{} on {} wrote outside its memory", to_string(op), run.backend.name());
   for (std::size_t i = 0; i < in.size(); ++i)
-    TRIFOLD_CHECK(std::equal(before[i].begin(), before[i].end(), in_memory[i]), "{} on {} wrote over its input {}",
+    TRIFOLD_CHECK(before[i] == contents(in_memory[i], before[i].size()), "{} on {} wrote over its input {}",
                   to_string(op), run.backend.name(), i);
 
   std::vector<HostTensor> results;
   for (std::size_t i = 0; i < out.size(); ++i) {
-    HostTensor result{out_descs[i], out[i].opaque, std::vector<std::byte>(out_descs[i].bytes())};
-    if (out[i].opaque)
-      std::copy_n(out_memory[i], result.data.size(), result.data.begin());
-    else
-      convert(Direction::to_plain, out_descs[i], out_memory[i], result.data.data());
+    HostTensor result{out_descs[i], out[i].opaque, contents(out_memory[i], out_descs[i].bytes())};
+    if (!out[i].opaque) {
+      const std::vector<std::byte> laid_out = result.data;
+      convert(Direction::to_plain, out_descs[i], laid_out.data(), result.data.data());
+    }
     results.push_back(std::move(result));
   }
   return results;

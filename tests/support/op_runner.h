@@ -34,6 +34,7 @@ struct OpOutput {
 
 struct OpRun {
   const Backend& backend;
+  Device* device = &host_device();
   StepContext context = {};
   bool strict_math = false;
   bool in_place = false;  // outputs take over the memory of inputs wherever the op allows it

@@ -9,6 +9,7 @@ void add_check_command(CLI::App& app);
 void add_train_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_export_command(CLI::App& app);
+void add_devices_command(CLI::App& app);
 void add_layers_command(CLI::App& app);
 void add_resolve_command(CLI::App& app);
 void add_schema_command(CLI::App& app);

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   trifold::add_train_command(app);
   trifold::add_eval_command(app);
   trifold::add_export_command(app);
+  trifold::add_devices_command(app);
   trifold::add_layers_command(app);
   trifold::add_resolve_command(app);
   trifold::add_schema_command(app);

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/simd/isa.h"
+#include "kernels/layout_rules.h"
 #include "kernels/ops/conv2d.h"
 #include "kernels/ops/shape_ops.h"
 
@@ -12,26 +14,23 @@ namespace {
 
 using Tensors = std::span<const TensorDesc>;
 
-bool is_image(const TensorDesc& tensor) {
-  return tensor.shape.rank() == 4;
-}
-
 class CpuBackend final : public Backend {
  public:
-  CpuBackend() : Backend("cpu") {}
+  CpuBackend() : Backend("cpu", [](auto... tensors) { cpu::convert(tensors...); }) {}
 
   LayoutChoice choose_layouts(const Op& op, Tensors in, Tensors out) const override {
     const std::string_view name = op.name();
     if (name.starts_with("conv2d.")) return for_conv2d(op, in, out);
-    if (name.starts_with("linear.")) return for_linear(name, in, out);
+    if (name.starts_with("linear.")) return layouts_of_linear(name, in, out);
     if (name == "global_avg_pool.forward") return {{in[0].layout}, {Layout{}}};
     if (name == "global_avg_pool.backward") return {{Layout{}}, {image_layout(out[0])}};
+    if (name == "cast") return layouts_like_first_tensor(in, out);
     if (name == "concat") return for_parts(out[0], in, {});
     if (name == "split_channels") return for_parts(in[0], out, static_cast<const SplitChannels&>(op).first_channel);
-    if (name.starts_with("optimizer.") || name == "reorder" || op.is_view()) return as_given(op, in, out);
+    if (name.starts_with("optimizer.") || name == "reorder" || op.is_view()) return layouts_as_given(op, in, out);
     if (name.starts_with("batch_norm.") || name.starts_with("activation.") || name.starts_with("max_pool.") ||
         name.starts_with("avg_pool.") || name.starts_with("dropout.") || name == "add")
-      return like_first(in, out);
+      return layouts_like_first_image(in, out);
     return Backend::choose_layouts(op, in, out);
   }
 
@@ -80,19 +79,6 @@ class CpuBackend final : public Backend {
     return choice;
   }
 
-  // x keeps the order of columns it has, w takes it over; so do the gradients.
-  static LayoutChoice for_linear(std::string_view name, Tensors in, Tensors out) {
-    LayoutChoice choice = {std::vector<Layout>(in.size()), std::vector<Layout>(out.size())};
-    if (name == "linear.forward") {
-      choice.in[0] = choice.in[1] = in[0].layout;
-    } else if (name == "linear.backward_data") {
-      choice.in[1] = choice.out[0] = in[1].layout;
-    } else {
-      choice.in[0] = choice.out[0] = in[0].layout;
-    }
-    return choice;
-  }
-
   // Blocked where the block divides every part, and every part starts at a block.
   LayoutChoice for_parts(const TensorDesc& whole, Tensors parts, std::span<const std::int64_t> first_channel) const {
     const bool aligned = is_image(whole) && divides(whole.shape[1]) &&
@@ -102,28 +88,6 @@ class CpuBackend final : public Backend {
     const std::vector<Layout> of_whole = {layout};
     const std::vector<Layout> of_parts(parts.size(), layout);
     return first_channel.empty() ? LayoutChoice{of_parts, of_whole} : LayoutChoice{of_whole, of_parts};
-  }
-
-  // Images all as the first input is; what is not an image is plain.
-  static LayoutChoice like_first(Tensors in, Tensors out) {
-    const Layout layout = is_image(in[0]) ? in[0].layout : Layout{};
-    const auto choose = [&](Tensors tensors) {
-      std::vector<Layout> layouts;
-      for (const TensorDesc& tensor : tensors) layouts.push_back(is_image(tensor) ? layout : Layout{});
-      return layouts;
-    };
-    return {choose(in), choose(out)};
-  }
-
-  // Inputs as they are; an output as the input whose memory it takes over, else as it is.
-  static LayoutChoice as_given(const Op& op, Tensors in, Tensors out) {
-    LayoutChoice choice;
-    for (const TensorDesc& tensor : in) choice.in.push_back(tensor.layout);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      const std::vector<int> sources = op.in_place(static_cast<int>(i));
-      choice.out.push_back(sources.empty() ? out[i].layout : in[static_cast<std::size_t>(sources[0])].layout);
-    }
-    return choice;
   }
 };
 

@@ -27,6 +27,7 @@ memory::dims reorder_dims(const Shape& shape, const Layout& from, const Layout& 
     case Order::conv_block:
     case Order::conv_first:
     case Order::conv_depthwise:
+    case Order::conv_last:
       break;
   }
   return onednn_dims(shape);
@@ -44,8 +45,10 @@ DnnlTag reorder_tag(const Layout& layout) {
     case Order::conv_first:
     case Order::conv_depthwise:
       return blocked_tag(layout.block, DnnlTag::Ohwi8o, DnnlTag::Ohwi16o);
+    case Order::conv_last:
+      break;
   }
-  fail_runtime("unknown layout {}", to_string(layout));
+  fail_runtime("not a layout of the CPU backend: {}", to_string(layout));
 }
 
 }  // namespace

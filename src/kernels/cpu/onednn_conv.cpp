@@ -48,6 +48,7 @@ DnnlTag weights_tag(const Layout& layout, bool grouped) {
       return blocked_tag(layout.block, DnnlTag::Goihw8g, DnnlTag::Goihw16g);
     case Order::channel_block:
     case Order::column_block:
+    case Order::conv_last:
       break;
   }
   fail_runtime("not a layout of convolution weights: {}", to_string(layout));

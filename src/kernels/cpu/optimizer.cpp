@@ -22,12 +22,16 @@ class UpdateKernel final : public Kernel {
 
   void run(const StepContext& context) override {
     double norm = 0;
-    float gradient_scale = 1;
-    if (op_.args.clip_norm > 0) {
-      norm = std::sqrt(sum_of_squares(in(1), {0, elements_}));
-      gradient_scale = static_cast<float>(std::min(1.0, op_.args.clip_norm / (norm + 1e-6)));
-    }
-    out<double>(static_cast<std::size_t>(1 + op_.state_count()))[0] = norm;
+    // Squares of gradients beyond 1e19 overflow: those count as not finite too.
+    if (op_.args.clip_norm > 0 || op_.scaling) norm = std::sqrt(sum_of_squares(in(1), {0, elements_}));
+    const auto states = static_cast<std::size_t>(op_.state_count());
+    const LossScaleStep step =
+        loss_scale_step(op_, op_.scaling ? out(1 + states) : nullptr, std::isfinite(norm), context);
+    norm *= step.unscale;
+    auto gradient_scale = static_cast<float>(step.unscale);
+    if (op_.args.clip_norm > 0) gradient_scale *= static_cast<float>(std::min(1.0, op_.args.clip_norm / (norm + 1e-6)));
+    out<double>(1 + states + (op_.scaling ? 1 : 0))[0] = op_.args.clip_norm > 0 ? norm : 0;
+    if (step.skip) return;
     if (op_.args.kind == OptimizerKind::lars) {
       for (const ParameterSegment& segment : op_.segments) lars(segment, context, gradient_scale);
       return;
@@ -42,7 +46,7 @@ class UpdateKernel final : public Kernel {
             if (op_.args.kind == OptimizerKind::sgd)
               sgd(part, context.learning_rate, decay, gradient_scale);
             else
-              adam(part, context, decay, gradient_scale);
+              adam(part, context.learning_rate, static_cast<double>(step.updates), decay, gradient_scale);
           }
         },
         kGrain);
@@ -61,13 +65,12 @@ class UpdateKernel final : public Kernel {
                           range);
   }
 
-  void adam(Range range, const StepContext& context, double decay, float gradient_scale) const {
-    const double updates = static_cast<double>(context.updates);
+  void adam(Range range, double rate, double updates, double decay, float gradient_scale) const {
     const AdamArgs args{.weights = out(0),
                         .gradients = in(1),
                         .mean = out(1),
                         .square = out(2),
-                        .rate = static_cast<float>(context.learning_rate),
+                        .rate = static_cast<float>(rate),
                         .beta1 = static_cast<float>(op_.args.beta1),
                         .beta2 = static_cast<float>(op_.args.beta2),
                         .eps = static_cast<float>(op_.args.eps),

@@ -20,6 +20,7 @@ struct BatchNormStatistics final : Op {
   double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {
     return 3.0 * static_cast<double>(in[0].elements());
   }
+  bool keeps_f32(Side side, int index) const override { return side == Side::out || index > 0; }
   // running averages are updated where they lie
   std::vector<int> in_place(int out) const override {
     return out >= 2 ? std::vector<int>{out - 1} : std::vector<int>{};
@@ -32,6 +33,7 @@ struct BatchNormRunning final : Op {
   double eps = 1e-5;
 
   std::string_view name() const override { return "batch_norm.running"; }
+  bool keeps_f32(Side, int) const override { return true; }
 };
 
 // y = (x - mean) * istd * gamma + beta, then + residual, then max(0, .).
@@ -50,6 +52,7 @@ struct BatchNormApply final : Op {
   double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {
     return (2.0 + residual + relu) * static_cast<double>(in[0].elements());
   }
+  bool keeps_f32(Side side, int index) const override { return side == Side::in && index >= 1 && index <= 4; }
   std::vector<int> in_place(int out) const override {
     return out == 0 && residual ? std::vector<int>{5} : std::vector<int>{};
   }
@@ -82,6 +85,9 @@ struct BatchNormBackwardReduce final : Op {
   double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {
     return 4.0 * static_cast<double>(in[0].elements());
   }
+  bool keeps_f32(Side side, int index) const override {
+    return side == Side::in ? index >= 2 && index <= 5 : index <= 3;
+  }
   std::vector<int> in_place(int out) const override {
     if (out != 4) return {};
     return second_gradient ? std::vector<int>{0, 6} : std::vector<int>{0};
@@ -101,6 +107,7 @@ struct BatchNormBackwardInput final : Op {
   double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {
     return 4.0 * static_cast<double>(in[0].elements());
   }
+  bool keeps_f32(Side side, int index) const override { return side == Side::in && index >= 2; }
   std::vector<int> in_place(int) const override { return {1, 0}; }
 };
 

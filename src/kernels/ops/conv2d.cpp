@@ -32,7 +32,9 @@ std::int64_t conv_out_extent(std::int64_t in, std::int64_t kernel, std::int64_t 
 std::string Conv2dForward::attributes() const {
   return args.text() + (bias ? " bias" : "") + (relu ? " relu" : "");
 }
-std::string Conv2dBackwardWeights::attributes() const { return args.text() + (bias ? " bias" : ""); }
+std::string Conv2dBackwardWeights::attributes() const {
+  return args.text() + (bias ? " bias" : "");
+}
 
 double Conv2dForward::flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const {
   return conv_flops(in[1].shape, out[0].shape);

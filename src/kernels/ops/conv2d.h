@@ -28,6 +28,7 @@ struct Conv2dForward final : Op {
   std::string_view name() const override { return "conv2d.forward"; }
   std::string attributes() const override;
   double flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const override;
+  bool keeps_f32(Side side, int index) const override { return side == Side::in && index == 2; }
 };
 
 // in: dy, w; out: dx
@@ -46,6 +47,7 @@ struct Conv2dBackwardWeights final : Op {
 
   std::string_view name() const override { return "conv2d.backward_weights"; }
   std::string attributes() const override;
+  bool keeps_f32(Side side, int) const override { return side == Side::out; }
   double flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const override;
 };
 

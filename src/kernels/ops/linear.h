@@ -13,6 +13,7 @@ struct LinearForward final : Op {
   std::string_view name() const override { return "linear.forward"; }
   std::string attributes() const override;
   double flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const override;
+  bool keeps_f32(Side side, int index) const override { return side == Side::in && index == 2; }
 };
 
 // in: dy, w; out: dx
@@ -27,6 +28,7 @@ struct LinearBackwardWeights final : Op {
 
   std::string_view name() const override { return "linear.backward_weights"; }
   std::string attributes() const override { return bias ? "bias" : ""; }
+  bool keeps_f32(Side side, int) const override { return side == Side::out; }
   double flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const override;
 };
 

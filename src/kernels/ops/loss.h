@@ -12,11 +12,13 @@ namespace trifold {
 // in: x [N,K]; out: log-probabilities [N,K]
 struct LogSoftmaxForward final : Op {
   std::string_view name() const override { return "log_softmax.forward"; }
+  bool keeps_f32(Side, int) const override { return true; }
 };
 
 // in: dy, y; out: dx
 struct LogSoftmaxBackward final : Op {
   std::string_view name() const override { return "log_softmax.backward"; }
+  bool keeps_f32(Side, int) const override { return true; }
 };
 
 // in: logits [N,K], labels i32 [N]; out: report f64 [2], [gradient [N,K] (gradient)].
@@ -30,6 +32,7 @@ struct CrossEntropy final : Op {
   std::int64_t global_batch = 1;
 
   std::string_view name() const override { return "cross_entropy"; }
+  bool keeps_f32(Side, int) const override { return true; }
   std::string attributes() const override { return log_input ? "of log-probabilities" : "with softmax"; }
   std::vector<int> in_place(int out) const override { return out == 1 ? std::vector<int>{0} : std::vector<int>{}; }
 };
@@ -41,6 +44,7 @@ struct MeanSquares final : Op {
   std::int64_t global_batch = 1;
 
   std::string_view name() const override { return "mse"; }
+  bool keeps_f32(Side, int) const override { return true; }
   std::vector<int> in_place(int out) const override { return out == 1 ? std::vector<int>{0} : std::vector<int>{}; }
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "kernels/op.h"
+#include "runtime/core/step_context.h"
 
 namespace trifold {
 
@@ -26,11 +27,25 @@ struct OptimizerArgs {
   double clip_norm = 0;  // gradients are scaled down to this global norm; 0: not
 };
 
-// in: parameters [P], gradients [P], state... (sgd with momentum, lars: 1; adam: 2; plain sgd: none);
-// out: parameters, state... in place, then report f64 [1]: the global norm of the gradients (0 unless clipping).
-// The learning rate and the number of updates come with the step.
+// Gradients in 16 bits would vanish: they are computed of the loss times a scale and divided by it in the update. When
+// one of them is not finite, the update is skipped and the scale halved; after `growth_interval` good updates in a row
+// it doubles. The state is f32 [4]: the scale, the good updates in a row, the updates skipped so far, and a spare.
+struct LossScaling {
+  double initial = 65536;
+  double largest = 16777216;
+  std::int64_t growth_interval = 2000;
+
+  bool operator==(const LossScaling&) const = default;
+};
+inline constexpr std::int64_t kLossScaleFloats = 4;
+
+// in: parameters [P], gradients [P], state... (sgd with momentum, lars: 1; adam: 2; plain sgd: none), [loss scale];
+// out: parameters, state..., [loss scale] in place, then report f64 [1]: the global norm of the gradients (0 unless
+// clipping; of the unscaled ones). The learning rate and the number of updates come with the step; updates that were
+// skipped do not count for adam's corrections.
 struct OptimizerUpdate final : Op {
   OptimizerArgs args;
+  std::optional<LossScaling> scaling;
   std::vector<ParameterSegment> segments;
 
   int state_count() const {
@@ -43,9 +58,17 @@ struct OptimizerUpdate final : Op {
   }
   std::vector<int> in_place(int out) const override {
     if (out == 0) return {0};
-    return out <= state_count() ? std::vector<int>{out + 1} : std::vector<int>{};
+    return out <= state_count() + (scaling ? 1 : 0) ? std::vector<int>{out + 1} : std::vector<int>{};
   }
 };
+
+// What the loss scale says about one update, on the host. `state` (null without scaling) is read and moved on.
+struct LossScaleStep {
+  bool skip = false;
+  double unscale = 1;        // gradients are to be multiplied by this
+  std::int64_t updates = 0;  // applied so far, this one included
+};
+LossScaleStep loss_scale_step(const OptimizerUpdate& op, float* state, bool all_finite, const StepContext& context);
 
 // Gradient accumulation over micro-batches. in: sum [P], gradients [P]; out: sum, in place. first: sum = gradients.
 struct AccumulateGradients final : Op {

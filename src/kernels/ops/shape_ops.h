@@ -1,4 +1,4 @@
-// Ops that join, cut, add or re-lay tensors: add, concat and its inverse, flatten, reorder.
+// Ops that join, cut, add, convert or re-lay tensors: add, concat and its inverse, flatten, cast, reorder.
 #pragma once
 
 #include "kernels/op.h"
@@ -31,6 +31,14 @@ struct SplitChannels final : Op {
 struct Reshape final : Op {
   std::string_view name() const override { return "reshape"; }
   bool is_view() const override { return true; }
+};
+
+// in: x, [loss scale f32 [4] (scaled)]; out: x as another float type. scaled: multiplied by the loss scale first.
+struct Cast final : Op {
+  bool scaled = false;
+
+  std::string_view name() const override { return "cast"; }
+  std::string attributes() const override { return scaled ? "scaled" : ""; }
 };
 
 // in: x; out: x in another layout

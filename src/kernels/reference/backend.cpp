@@ -1,9 +1,11 @@
 #include "kernels/backend.h"
 
+#include "kernels/reference/convert.h"
+
 namespace trifold {
 
 Backend& reference_backend() {
-  static Backend backend("reference");
+  static Backend backend("reference", reference::convert);
   return backend;
 }
 

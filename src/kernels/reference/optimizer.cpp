@@ -22,21 +22,34 @@ class UpdateKernel final : public Kernel {
 
   void run(const StepContext& context) override {
     const OptimizerArgs& a = op_.args;
+    const LossScaleStep step = loss_scale_step(op_, op_.scaling ? loss_scale() : nullptr, all_finite(), context);
     double norm = 0;
     if (a.clip_norm > 0)
-      for (const ParameterSegment& segment : op_.segments) norm = std::hypot(norm, norm_of(in(1), segment));
+      for (const ParameterSegment& segment : op_.segments)
+        norm = std::hypot(norm, norm_of(in(1), segment) * step.unscale);
     // torch.nn.utils.clip_grad_norm_
-    const double scale = a.clip_norm > 0 ? std::min(1.0, a.clip_norm / (norm + 1e-6)) : 1.0;
+    const double scale = step.unscale * (a.clip_norm > 0 ? std::min(1.0, a.clip_norm / (norm + 1e-6)) : 1.0);
+    out<double>(static_cast<std::size_t>(op_.state_count()) + (op_.scaling ? 2 : 1))[0] = norm;
+    if (step.skip) return;
     for (const ParameterSegment& segment : op_.segments) {
       if (a.kind == OptimizerKind::adam || a.kind == OptimizerKind::adamw)
-        update_adam(segment, scale, context);
+        update_adam(segment, scale, context.learning_rate, static_cast<double>(step.updates));
       else
         update_sgd(segment, scale, context.learning_rate);
     }
-    out<double>(static_cast<std::size_t>(op_.state_count()) + 1)[0] = norm;
   }
 
  private:
+  float* loss_scale() const { return out(static_cast<std::size_t>(op_.state_count()) + 1); }
+
+  bool all_finite() const {
+    if (!op_.scaling) return true;
+    for (const ParameterSegment& segment : op_.segments)
+      for (std::int64_t i = segment.begin; i < segment.end; ++i)
+        if (!std::isfinite(in(1)[i])) return false;
+    return true;
+  }
+
   double decay_of(const ParameterSegment& segment) const { return segment.decay ? op_.args.weight_decay : 0.0; }
 
   // LARS: how far this parameter may move, from the norms of itself and its gradient.
@@ -62,23 +75,22 @@ class UpdateKernel final : public Kernel {
     }
   }
 
-  void update_adam(const ParameterSegment& segment, double scale, const StepContext& context) {
+  void update_adam(const ParameterSegment& segment, double scale, double rate, double updates) {
     const OptimizerArgs& a = op_.args;
-    const double correction1 = 1 - std::pow(a.beta1, static_cast<double>(context.updates));
-    const double correction2 = 1 - std::pow(a.beta2, static_cast<double>(context.updates));
+    const double correction1 = 1 - std::pow(a.beta1, updates);
+    const double correction2 = 1 - std::pow(a.beta2, updates);
     for (std::int64_t i = segment.begin; i < segment.end; ++i) {
       double w = in(0)[i];
       double g = in(1)[i] * scale;
       if (a.kind == OptimizerKind::adam)
         g += decay_of(segment) * w;
       else
-        w -= context.learning_rate * decay_of(segment) * w;
+        w -= rate * decay_of(segment) * w;
       const double m = a.beta1 * in(2)[i] + (1 - a.beta1) * g;
       const double v = a.beta2 * in(3)[i] + (1 - a.beta2) * g * g;
       out(1)[i] = static_cast<float>(m);
       out(2)[i] = static_cast<float>(v);
-      out(0)[i] =
-          static_cast<float>(w - context.learning_rate * (m / correction1) / (std::sqrt(v / correction2) + a.eps));
+      out(0)[i] = static_cast<float>(w - rate * (m / correction1) / (std::sqrt(v / correction2) + a.eps));
     }
   }
 

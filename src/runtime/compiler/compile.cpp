@@ -1,4 +1,7 @@
-// From Graph to Program: fusion, recomputation, layouts, kernels, memory, and the optimiser's update at the end.
+// From Graph to Program: fusion, recomputation, element types, layouts, kernels, memory, and the optimiser's update at
+// the end.
+#include <algorithm>
+
 #include "runtime/compiler/fusion.h"
 #include "runtime/compiler/program.h"
 #include "runtime/core/error.h"
@@ -6,12 +9,20 @@
 namespace trifold {
 namespace {
 
-KernelPtr make_kernel_for(const Program& program, const Node& node, const CompileOptions& options) {
+constexpr std::size_t kSmallScratch = std::size_t{64} << 20;
+
+KernelPtr make_kernel_for(const Program& program, const Node& node, const CompileOptions& options,
+                          std::size_t scratch_limit = 0) {
   if (node.op->is_view()) return nullptr;
   const std::vector<TensorDesc> in = program.descs_of(node.in);
   const std::vector<TensorDesc> out = program.descs_of(node.out);
-  return options.backend->make(
-      {.op = *node.op, .in = in, .out = out, .threads = options.threads, .strict_math = options.strict_math});
+  return options.backend->make({.op = *node.op,
+                                .in = in,
+                                .out = out,
+                                .threads = options.threads,
+                                .strict_math = options.strict_math,
+                                .scratch_limit = scratch_limit,
+                                .device = options.device});
 }
 
 ValueId add_placed_value(Program& program, Value value, Place place) {
@@ -20,9 +31,11 @@ ValueId add_placed_value(Program& program, Value value, Place place) {
   return program.graph.add_value(std::move(value));
 }
 
+// The update comes after everything else: the whole arena is free for its scratch.
 void add_node(Program& program, Node node, const CompileOptions& options) {
   program.kernels.push_back(make_kernel_for(program, node, options));
-  TRIFOLD_CHECK(program.kernels.back()->scratch_bytes() == 0, "an update needs no scratch");
+  std::size_t& arena = program.memory.region_bytes[static_cast<int>(Region::arena)];
+  arena = std::max(arena, program.kernels.back()->scratch_bytes());
   program.memory.scratch_offset.push_back(0);
   program.graph.nodes.push_back(std::move(node));
 }
@@ -35,6 +48,7 @@ void add_update(Program& program, const CompileOptions& options) {
 
   OptimizerUpdate update;
   update.args = *options.optimizer;
+  update.scaling = options.precision.scaling;
   for (const Parameter& parameter : program.graph.parameters) {
     const Place& place = memory.places[static_cast<std::size_t>(parameter.value)];
     if (place.region != Region::parameters) continue;
@@ -68,6 +82,10 @@ void add_update(Program& program, const CompileOptions& options) {
     in.push_back(state);
     out.push_back(state);
   }
+  if (program.graph.loss_scale != kNoValue) {
+    in.push_back(program.graph.loss_scale);
+    out.push_back(program.graph.loss_scale);
+  }
   std::size_t& reports = memory.region_bytes[static_cast<int>(Region::reports)];
   out.push_back(add_placed_value(program, {"gradient norm", Shape{1}, DType::f64, Role::report},
                                  {Region::reports, reports, sizeof(double)}));
@@ -81,14 +99,19 @@ Program compile(Graph graph, const CompileOptions& options) {
   TRIFOLD_CHECK(options.backend != nullptr, "compile needs a backend");
   if (options.fuse) graph = fuse(std::move(graph));
   graph = recompute_activations(std::move(graph), options.recompute);
+  graph = assign_precision(std::move(graph), options.precision);
   LaidOutGraph laid_out = choose_layouts(std::move(graph), *options.backend, options.parameter_layouts);
 
   Program program;
   program.graph = std::move(laid_out.graph);
   program.descs = std::move(laid_out.descs);
-  std::vector<std::size_t> scratch_bytes;
+  std::vector<std::size_t> scratch_bytes(program.graph.nodes.size(), 0);
+  // Scratch shares the arena: a quarter of what the values need anyway costs little.
+  const std::size_t scratch_limit =
+      std::max(kSmallScratch, plan_memory(program.graph, program.descs, scratch_bytes).bytes(Region::arena) / 4);
+  scratch_bytes.clear();
   for (const Node& node : program.graph.nodes) {
-    program.kernels.push_back(make_kernel_for(program, node, options));
+    program.kernels.push_back(make_kernel_for(program, node, options, scratch_limit));
     scratch_bytes.push_back(program.kernels.back() ? program.kernels.back()->scratch_bytes() : 0);
   }
   program.memory = plan_memory(program.graph, program.descs, scratch_bytes);

@@ -47,6 +47,11 @@ class LayoutPass {
       result_.graph.nodes.push_back(std::move(node));
       return;
     }
+    if (node.op->name() == "cast" && !decided_[static_cast<std::size_t>(node.in[0])]) {
+      // A parameter in another type: it takes the layout of the first that reads the cast.
+      waiting_casts_.emplace(node.out[0], std::move(node));
+      return;
+    }
     std::vector<TensorDesc> in;
     std::vector<TensorDesc> out;
     for (const ValueId id : node.in) in.push_back(desc(id));
@@ -55,7 +60,13 @@ class LayoutPass {
 
     for (std::size_t i = 0; i < node.in.size(); ++i) {
       const ValueId id = node.in[i];
-      if (!decided_[static_cast<std::size_t>(id)]) decide(id, wanted.in[i]);
+      if (!decided_[static_cast<std::size_t>(id)]) {
+        decide(id, wanted.in[i]);
+        if (auto cast = waiting_casts_.extract(id)) {
+          decide(cast.mapped().in[0], wanted.in[i]);
+          result_.graph.nodes.push_back(std::move(cast.mapped()));
+        }
+      }
       if (desc(id).layout != wanted.in[i]) node.in[i] = reordered(id, wanted.in[i], node);
     }
     // The gradient of a parameter lies as the parameter does; where the op makes it otherwise, it is reordered.
@@ -124,6 +135,7 @@ class LayoutPass {
   std::vector<Node> nodes_;
   std::vector<bool> decided_;
   std::multimap<std::pair<ValueId, Phase>, ValueId> copies_;
+  std::map<ValueId, Node> waiting_casts_;  // by their output
 };
 
 }  // namespace

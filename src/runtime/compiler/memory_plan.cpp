@@ -90,6 +90,7 @@ class Planner {
       place(parameter.gradient).region = Region::gradients;
     }
     region_bytes(Region::gradients) = region_bytes(Region::parameters);
+    if (graph_.loss_scale != kNoValue) give(graph_.loss_scale, Region::states);
     for (ValueId id = 0; id < static_cast<ValueId>(graph_.values.size()); ++id) {
       const Role role = graph_[id].role;
       if (role == Role::input || role == Role::report) give(id, region_of(role));

@@ -10,16 +10,19 @@
 #include "layers/graph.h"
 #include "runtime/compiler/layout_pass.h"
 #include "runtime/compiler/memory_plan.h"
+#include "runtime/compiler/precision.h"
 #include "runtime/compiler/recompute.h"
 
 namespace trifold {
 
 struct CompileOptions {
   const Backend* backend = nullptr;
+  Device* device = &host_device();
   int threads = 1;
   bool strict_math = false;
   bool fuse = true;
   Recompute recompute = Recompute::cheap;
+  Precision precision = {};
   std::optional<OptimizerArgs> optimizer;   // training: adds the update
   bool decay_all = false;                   // weight decay on biases and batch norm too
   ParameterLayouts parameter_layouts = {};  // chosen by a program that shares the parameters

@@ -138,7 +138,11 @@ Json train_json(const TrainConfig& train) {
   json["accumulate"] = train.accumulate;
   json["bn_group"] = train.bn_group;
   json["seed"] = train.seed;
-  json["precision"] = train.precision;
+  json["precision"] = precision_name(train.precision);
+  json["loss_scale"] = {{"initial", train.loss_scaling.initial},
+                        {"growth_interval", train.loss_scaling.growth_interval}};
+  json["kernel"] = train.own_kernels ? "own" : "library";
+  json["graphs"] = train.graphs;
   json["math"] = name_of(train.math);
   json["recompute"] = name_of(train.recompute);
   json["optimizer"] = optimizer_json(train);
@@ -159,6 +163,7 @@ Json train_json(const TrainConfig& train) {
 
 Json plan_json(const PlanConfig& plan) {
   Json json;
+  json["device"] = plan.device;
   json["dp"] = plan.dp;
   json["tp"] = plan.tp;
   json["pp"] = plan.pp;

@@ -60,7 +60,9 @@ void check_sizes(const JsonNode& entry, const FieldValues& values) {
 LayerSpec read_layer(UnfoldedLayer layer) {
   const LayerType& type = type_of(layer.entry);
   LayerSpec spec;
-  spec.values = read_fields(layer.entry, type.fields, layer_noun(type.name), layer_keys());
+  Fields fields = type.fields;
+  fields.push_back(layer_precision_field());
+  spec.values = read_fields(layer.entry, fields, layer_noun(type.name), layer_keys());
   check_sizes(layer.entry, spec.values);
   const std::size_t inputs = layer.in.size();
   const JsonNode* in = layer.entry.find("in");
@@ -92,6 +94,15 @@ const Field& classes_field() {
                            .minimum = 0,
                            .maximum = kMostClasses,
                            .help = "how many classes the labels have; 0: the targets are numbers (mse)"};
+  return field;
+}
+
+const Field& layer_precision_field() {
+  static const Field field{.name = "precision",
+                           .kind = FieldKind::choice,
+                           .optional = true,
+                           .choices = {"fp32", "fp16", "bf16"},
+                           .help = "of this layer, where it is not train.precision"};
   return field;
 }
 

@@ -20,6 +20,7 @@ NetworkSpec read_model(const JsonNode& model);
 // "input" and "classes", and the members that every layer may have; for the schema too.
 const Field& input_field();
 const Field& classes_field();
+const Field& layer_precision_field();
 std::span<const std::string> layer_keys();
 std::string layer_noun(const std::string& type);  // "a conv2d layer"
 

@@ -1,5 +1,7 @@
 #include "runtime/config/plan_section.h"
 
+#include <algorithm>
+
 #include "runtime/config/validate.h"
 
 namespace trifold {
@@ -7,6 +9,14 @@ namespace {
 
 Field axis(const char* name, const char* help) {
   return {.name = name, .fallback = std::int64_t{1}, .minimum = 1, .help = help};
+}
+
+bool is_device_name(const std::string& name) {
+  if (name == "auto" || name == "cpu" || name == "cuda") return true;
+  if (!name.starts_with("cuda:")) return false;
+  const std::string_view digits = std::string_view(name).substr(5);
+  return !digits.empty() && digits.size() <= 3 &&
+         std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
 }
 
 constexpr const char* kOneDevice = "this version runs dp=1, tp=1, pp=1";
@@ -35,7 +45,11 @@ const NestedType& plan_section() {
       .help = "how the work is divided over devices",
       .types = {
           {.noun = "the plan section",
-           .fields = {axis("dp", "data replicas"),
+           .fields = {{.name = "device",
+                       .kind = FieldKind::text,
+                       .fallback = std::string("auto"),
+                       .help = "cpu, cuda, cuda:1 for the second GPU; auto: a GPU where there is one, else the CPU"},
+                      axis("dp", "data replicas"),
                       axis("tp", "devices that share each layer"),
                       axis("pp", "pipeline stages"),
                       {.name = "schedule",
@@ -79,6 +93,9 @@ PlanConfig read_plan(const JsonNode* section) {
   const ObjectValues object = read_object(section, plan_section());
   const FieldValues& values = object.values;
   PlanConfig plan;
+  plan.device = values.text("device");
+  if (!is_device_name(plan.device))
+    fail_field(object, "device", *object.node, "expected auto, cpu, cuda or cuda:N, found \"{}\"", plan.device);
   plan.dp = values.integer("dp");
   plan.tp = values.integer("tp");
   plan.pp = values.integer("pp");

@@ -19,6 +19,7 @@ struct TensorSplit {
 };
 
 struct PlanConfig {
+  std::string device = "auto";  // "auto", "cpu", "cuda", "cuda:1"
   std::int64_t dp = 1;
   std::int64_t tp = 1;
   std::int64_t pp = 1;

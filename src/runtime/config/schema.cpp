@@ -123,6 +123,7 @@ Json layer_schema(const LayerType& type) {
     properties[field.name] = field_schema(field, reference("expression"));
     if (is_required(field)) required.push_back(field.name);
   }
+  properties["precision"] = reference("precision");
   // One layer has nothing to join.
   if (type.inputs == kAnyInputs) {
     required.push_back("in");
@@ -149,6 +150,7 @@ Json block_entry_schema() {
 Json layer_definitions() {
   Json definitions;
   definitions["id"] = {{"type", "string"}, {"pattern", "^[A-Za-z0-9_.-]+$"}};
+  definitions["precision"] = field_schema(layer_precision_field(), reference("expression"));
   definitions["expression"] = {{"type", "string"},
                                {"pattern", "\\$"},
                                {"description", "arithmetic on parameters: \"$mid * 4\", \"$stride != 1\""}};

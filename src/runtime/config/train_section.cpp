@@ -177,6 +177,16 @@ CheckpointRules read_checkpoint(const ObjectValues& object, const JsonNode& sect
   return rules;
 }
 
+NestedType loss_scale_type() {
+  const LossScaling defaults;
+  return {.name = "loss_scale",
+          .help = "of training in fp16: gradients are computed of the loss times a scale that adapts itself",
+          .types = {{.noun = "'loss_scale'",
+                     .fields = {number("initial", defaults.initial, 1, defaults.largest, "at the first step"),
+                                count("growth_interval", defaults.growth_interval, 1,
+                                      "updates without overflow after which it doubles")}}}};
+}
+
 std::int64_t read_memory_limit(const ObjectValues& train, const JsonNode& section) {
   const FieldValue& value = train.values.all().find("memory_limit")->second;
   if (const auto* bytes = std::get_if<std::int64_t>(&value)) return *bytes;
@@ -184,13 +194,6 @@ std::int64_t read_memory_limit(const ObjectValues& train, const JsonNode& sectio
   const std::optional<std::int64_t> bytes = parse_byte_size(text);
   if (!bytes) fail_field(train, "memory_limit", section, "expected bytes or a size like \"8GB\", found \"{}\"", text);
   return *bytes;
-}
-
-// A precision of other versions deserves a better answer than "not among the choices".
-void check_precision(const JsonNode* section) {
-  const JsonNode* precision = section != nullptr ? section->find("precision") : nullptr;
-  if (precision != nullptr && precision->is_text() && precision->text != "fp32")
-    fail_at(*precision, "this version trains in 'fp32' only; '{}' is not available", precision->text);
 }
 
 void check_batch(const ObjectValues& train, const TrainConfig& config, const JsonNode& section) {
@@ -227,7 +230,9 @@ const NestedType& train_section() {
                             {.name = "precision",
                              .kind = FieldKind::choice,
                              .fallback = std::string("fp32"),
-                             .choices = {"fp32"}},
+                             .choices = {"fp32", "fp16", "bf16"},
+                             .help = "of activations, their gradients and the weights that products read; parameters, "
+                                     "losses, statistics and sums stay in fp32"},
                             {.name = "math",
                              .kind = FieldKind::choice,
                              .fallback = std::string("fast"),
@@ -239,6 +244,15 @@ const NestedType& train_section() {
                              .choices = {"never", "cheap", "always"},
                              .help = "activations that one pass makes again in backward instead of being kept: none, "
                                      "those where it takes next to no time, all"},
+                            {.name = "kernel",
+                             .kind = FieldKind::choice,
+                             .fallback = std::string("library"),
+                             .choices = {"library", "own"},
+                             .help = "convolutions on a GPU: cuDNN's, or Trifold's own"},
+                            {.name = "graphs",
+                             .kind = FieldKind::boolean,
+                             .fallback = true,
+                             .help = "a GPU's step is recorded once and replayed (CUDA graphs)"},
                             number("clip_norm", 0, 0, {}, "gradients are scaled down to this norm; 0: not"),
                             count("eval_every", 1, 1, "epochs between two evaluations"),
                             {.name = "memory_limit",
@@ -251,12 +265,11 @@ const NestedType& train_section() {
                              .maximum = kMostThreads,
                              .help = "0: one a core"}},
                  .second_forms = {{"memory_limit", {.name = "memory_limit", .kind = FieldKind::text}}},
-                 .nested = {optimizer_type(), schedule_type(), stop_type(), checkpoint_type()}}}};
+                 .nested = {optimizer_type(), schedule_type(), stop_type(), checkpoint_type(), loss_scale_type()}}}};
   return type;
 }
 
 TrainConfig read_train(const JsonNode* section, const JsonNode& job) {
-  if (section != nullptr) check_precision(section);
   const ObjectValues train = read_object(section, train_section());
   const JsonNode& place = section != nullptr ? *section : job;
   const FieldValues& values = train.values;
@@ -269,7 +282,11 @@ TrainConfig read_train(const JsonNode* section, const JsonNode& job) {
   config.bn_group =
       values.has("bn_group") ? values.integer("bn_group") : std::max<std::int64_t>(1, config.micro_batch());
   config.seed = static_cast<std::uint64_t>(values.integer("seed"));
-  config.precision = values.text("precision");
+  config.precision = *parse_precision(values.text("precision"));
+  config.loss_scaling.initial = train.object("loss_scale").values.number("initial");
+  config.loss_scaling.growth_interval = train.object("loss_scale").values.integer("growth_interval");
+  config.own_kernels = values.text("kernel") == "own";
+  config.graphs = values.boolean("graphs");
   config.math = values.text("math") == "strict" ? Math::strict : Math::fast;
   config.recompute = read_recompute(values.text("recompute"));
   config.optimizer = read_optimizer(optimizer);
@@ -295,8 +312,9 @@ bool operator==(const TrainConfig& a, const TrainConfig& b) {
   };
   const auto others = [](const TrainConfig& config) {
     return std::tie(config.epochs, config.batch, config.accumulate, config.bn_group, config.seed, config.precision,
-                    config.math, config.recompute, config.decay_bias, config.schedule, config.stop, config.eval_every,
-                    config.checkpoint, config.memory_limit_bytes, config.threads);
+                    config.loss_scaling, config.own_kernels, config.graphs, config.math, config.recompute,
+                    config.decay_bias, config.schedule, config.stop, config.eval_every, config.checkpoint,
+                    config.memory_limit_bytes, config.threads);
   };
   return optimizer(a.optimizer) == optimizer(b.optimizer) && others(a) == others(b);
 }

@@ -38,7 +38,10 @@ struct TrainConfig {
   std::int64_t accumulate = 1;  // micro-batches an update
   std::int64_t bn_group = 64;   // samples whose statistics batch norm takes together
   std::uint64_t seed = 1;
-  std::string precision = "fp32";
+  DType precision = DType::f32;
+  LossScaling loss_scaling = {};  // with fp16
+  bool own_kernels = false;       // convolutions on a GPU
+  bool graphs = true;             // a GPU's step is recorded and replayed
   Math math = Math::fast;
   Recompute recompute = Recompute::cheap;
   OptimizerArgs optimizer;

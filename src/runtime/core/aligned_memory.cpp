@@ -1,10 +1,10 @@
 #include "runtime/core/aligned_memory.h"
 
-#include <sys/mman.h>
-
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include <sys/mman.h>
 
 #include "runtime/core/error.h"
 
@@ -14,8 +14,8 @@ AlignedMemory::AlignedMemory(std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
-    fail_runtime("the system refuses {:.1f} MB of memory ({}); make train.batch smaller", static_cast<double>(bytes) / 1e6,
-                 std::strerror(errno));
+    fail_runtime("the system refuses {:.1f} MB of memory ({}); make train.batch smaller",
+                 static_cast<double>(bytes) / 1e6, std::strerror(errno));
   // Fewer page faults and TLB misses; a system without huge pages ignores it.
   madvise(memory, bytes, MADV_HUGEPAGE);
   data_ = static_cast<std::byte*>(memory);

@@ -43,7 +43,7 @@ template <class... Args>
 }  // namespace trifold
 
 // An invariant of our own: a failure is a bug in Trifold, reported with its place.
-#define TRIFOLD_CHECK(condition, ...)                                                              \
-  do {                                                                                             \
+#define TRIFOLD_CHECK(condition, ...)                                                                  \
+  do {                                                                                                 \
     if (!(condition)) ::trifold::fail_check(#condition, __FILE__, __LINE__, fmt::format(__VA_ARGS__)); \
   } while (false)

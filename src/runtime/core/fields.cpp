@@ -13,12 +13,24 @@ const T& FieldValues::get(std::string_view name) const {
   return *value;
 }
 
-bool FieldValues::boolean(std::string_view name) const { return get<bool>(name); }
-std::int64_t FieldValues::integer(std::string_view name) const { return get<std::int64_t>(name); }
-double FieldValues::number(std::string_view name) const { return get<double>(name); }
-const std::string& FieldValues::text(std::string_view name) const { return get<std::string>(name); }
-Pair FieldValues::pair(std::string_view name) const { return get<Pair>(name); }
-const std::vector<double>& FieldValues::numbers(std::string_view name) const { return get<std::vector<double>>(name); }
+bool FieldValues::boolean(std::string_view name) const {
+  return get<bool>(name);
+}
+std::int64_t FieldValues::integer(std::string_view name) const {
+  return get<std::int64_t>(name);
+}
+double FieldValues::number(std::string_view name) const {
+  return get<double>(name);
+}
+const std::string& FieldValues::text(std::string_view name) const {
+  return get<std::string>(name);
+}
+Pair FieldValues::pair(std::string_view name) const {
+  return get<Pair>(name);
+}
+const std::vector<double>& FieldValues::numbers(std::string_view name) const {
+  return get<std::vector<double>>(name);
+}
 const std::vector<std::string>& FieldValues::texts(std::string_view name) const {
   return get<std::vector<std::string>>(name);
 }

@@ -1,5 +1,5 @@
-// What a JSON object may hold, declared once: names, kinds, defaults, limits, help. Layers, optimisers, data sources and
-// the job's sections declare their fields with these; the parser validates against them, models/schema.json is kept
+// What a JSON object may hold, declared once: names, kinds, defaults, limits, help. Layers, optimisers, data sources
+// and the job's sections declare their fields with these; the parser validates against them, models/schema.json is kept
 // equal to them, and `trifold help` prints them. No JSON here: src/runtime/config turns JSON into FieldValues.
 #pragma once
 
@@ -26,8 +26,8 @@ enum class FieldKind {
 };
 
 using Pair = std::array<std::int64_t, 2>;
-using FieldValue = std::variant<bool, std::int64_t, double, std::string, Pair, std::vector<double>,
-                                std::vector<std::string>>;
+using FieldValue =
+    std::variant<bool, std::int64_t, double, std::string, Pair, std::vector<double>, std::vector<std::string>>;
 
 struct Field {
   std::string name;

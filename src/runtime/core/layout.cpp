@@ -8,12 +8,20 @@ namespace trifold {
 
 std::string to_string(const Layout& layout) {
   switch (layout.order) {
-    case Order::plain: return "plain";
-    case Order::channel_block: return fmt::format("nChw{}c", layout.block);
-    case Order::conv_block: return fmt::format("OIhw{0}i{0}o", layout.block);
-    case Order::conv_first: return fmt::format("Ohwi{}o", layout.block);
-    case Order::conv_depthwise: return fmt::format("Goihw{}g", layout.block);
-    case Order::column_block: return fmt::format("oIhw{}i", layout.block);
+    case Order::plain:
+      return "plain";
+    case Order::channel_block:
+      return fmt::format("nChw{}c", layout.block);
+    case Order::conv_block:
+      return fmt::format("OIhw{0}i{0}o", layout.block);
+    case Order::conv_first:
+      return fmt::format("Ohwi{}o", layout.block);
+    case Order::conv_depthwise:
+      return fmt::format("Goihw{}g", layout.block);
+    case Order::conv_last:
+      return "Ohwi";
+    case Order::column_block:
+      return fmt::format("oIhw{}i", layout.block);
   }
   return "?";
 }
@@ -21,7 +29,8 @@ std::string to_string(const Layout& layout) {
 std::int64_t offset_in(const Layout& layout, const Shape& shape, std::int64_t index) {
   const std::int64_t b = layout.block;
   switch (layout.order) {
-    case Order::plain: return index;
+    case Order::plain:
+      return index;
     case Order::channel_block: {
       const std::int64_t pixels = shape.pixels();
       const std::int64_t channels = shape.channels();
@@ -40,15 +49,17 @@ std::int64_t offset_in(const Layout& layout, const Shape& shape, std::int64_t in
     }
     case Order::conv_block:
     case Order::conv_first:
-    case Order::conv_depthwise: break;
+    case Order::conv_depthwise:
+    case Order::conv_last:
+      break;
   }
   const std::int64_t in = shape[1];
   const std::int64_t taps = shape[2] * shape[3];
   const std::int64_t tap = index % taps;
   const std::int64_t i = index / taps % in;
   const std::int64_t o = index / taps / in;
-  if (layout.order == Order::conv_block)
-    return (((o / b * (in / b) + i / b) * taps + tap) * b + i % b) * b + o % b;
+  if (layout.order == Order::conv_last) return (o * taps + tap) * in + i;
+  if (layout.order == Order::conv_block) return (((o / b * (in / b) + i / b) * taps + tap) * b + i % b) * b + o % b;
   return ((o / b * taps + tap) * in + i) * b + o % b;  // conv_first, and conv_depthwise where in = 1
 }
 

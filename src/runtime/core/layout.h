@@ -1,6 +1,7 @@
 // How the elements of a tensor lie in memory. Activations are plain (row-major, [N, C, H, W]) or blocked by channels
-// ([N, C/8, H, W, 8c]); blocked only where the block divides the channels, so that no layout has padding and every
-// layout of a tensor has the same number of elements. Weights have layouts of their own to match.
+// ([N, C/8, H, W, 8c]; a block of all channels is NHWC); blocked only where the block divides the channels, so that no
+// layout has padding and every layout of a tensor has the same number of elements. Weights have layouts of their own to
+// match.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +13,19 @@
 namespace trifold {
 
 enum class Order : std::uint8_t {
-  plain,          // row-major
-  channel_block,  // activations: [N, C/b, H, W, b]
-  conv_block,     // weights OIhw: [O/b, I/b, R, S, b of I, b of O]
-  conv_first,     // weights OIhw of a first layer, whose input is plain: [O/b, R, S, I, b of O]
-  conv_depthwise, // weights OIhw with I = 1, one group a channel: [O/b, R, S, b of O]
-  column_block,   // weights [O, C*H*W] of a linear layer that reads a blocked [N, C, H, W]: columns in the order of it
+  plain,           // row-major
+  channel_block,   // activations: [N, C/b, H, W, b]
+  conv_block,      // weights OIhw: [O/b, I/b, R, S, b of I, b of O]
+  conv_first,      // weights OIhw of a first layer, whose input is plain: [O/b, R, S, I, b of O]
+  conv_depthwise,  // weights OIhw with I = 1, one group a channel: [O/b, R, S, b of O]
+  conv_last,       // weights OIhw: [O, R, S, I]
+  column_block,    // weights [O, C*H*W] of a linear layer that reads a blocked [N, C, H, W]: columns in the order of it
 };
 
 struct Layout {
   Order order = Order::plain;
-  int block = 0;           // 8 or 16; 0 for plain
-  std::int64_t pixels = 1; // column_block only: H*W of the blocked input
+  int block = 0;            // 8 or 16; 0 for plain
+  std::int64_t pixels = 1;  // column_block only: H*W of the blocked input
 
   bool operator==(const Layout&) const = default;
   bool plain() const { return order == Order::plain; }

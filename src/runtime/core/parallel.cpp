@@ -16,9 +16,13 @@ static inline void __tsan_release(void*) {}
 
 namespace trifold {
 
-int thread_count() { return omp_get_max_threads(); }
+int thread_count() {
+  return omp_get_max_threads();
+}
 
-void set_thread_count(int threads) { omp_set_num_threads(threads); }
+void set_thread_count(int threads) {
+  omp_set_num_threads(threads);
+}
 
 namespace detail {
 

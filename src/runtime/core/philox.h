@@ -28,7 +28,9 @@ inline PhiloxBlock philox(std::uint64_t key, PhiloxBlock counter) {
 }
 
 // [0, 1), 24 bits.
-inline float uniform_from_bits(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1.0p-24f; }
+inline float uniform_from_bits(std::uint32_t bits) {
+  return static_cast<float>(bits >> 8) * 0x1.0p-24f;
+}
 
 // Four numbers of the stream (seed, purpose, stream) at (sample, block). `stream` separates layers, parameters, epochs.
 inline PhiloxBlock random_block(std::uint64_t seed, Purpose purpose, std::uint32_t stream, std::uint64_t sample,

@@ -25,6 +25,7 @@ void fill_inputs(Executable& program, const Batch& batch, std::int64_t offset, s
                   "the data has no targets");
     std::copy_n(batch.targets.data() + offset * width, count * width, program.targets());
   }
+  program.submit_inputs();
 }
 
 Score evaluate(Executable& program, Loader& loader) {
@@ -39,8 +40,9 @@ Score evaluate(Executable& program, Loader& loader) {
     score.samples += batch.count;
     loader.release();
     program.run({});
-    loss_sum += program.loss() * static_cast<double>(batch_size);  // the report is divided by the whole batch
-    correct += program.correct();
+    const Executable::Report report = program.report();
+    loss_sum += report.loss * static_cast<double>(batch_size);  // the report is divided by the whole batch
+    correct += report.correct;
   }
   if (score.samples > 0) {
     score.loss = loss_sum / static_cast<double>(score.samples);

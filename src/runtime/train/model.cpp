@@ -9,6 +9,8 @@
 namespace trifold {
 namespace {
 
+constexpr const char* kLossScaleName = "optimizer.loss_scale";
+
 ModelContext context_for(const NetworkSpec& network, const ModelOptions& options, std::int64_t global_batch) {
   return {.batch = options.micro_batch(),
           .global_batch = global_batch,
@@ -18,10 +20,12 @@ ModelContext context_for(const NetworkSpec& network, const ModelOptions& options
 
 CompileOptions compile_options(const ModelOptions& options) {
   return {.backend = options.backend,
+          .device = options.device,
           .threads = options.threads,
           .strict_math = options.strict_math,
           .fuse = options.fuse,
           .recompute = options.recompute,
+          .precision = {options.precision, std::nullopt},
           .optimizer = std::nullopt,
           .decay_all = options.decay_all};
 }
@@ -32,6 +36,7 @@ Program compile_training(const NetworkSpec& network, const ModelOptions& options
   CompileOptions compile_as = compile_options(options);
   compile_as.optimizer = options.optimizer;
   compile_as.accumulate = options.accumulate > 1;
+  if (options.precision == DType::f16) compile_as.precision.scaling = options.loss_scaling;
   return compile(build_graph(network, context_for(network, options, options.batch), Mode::train), compile_as);
 }
 
@@ -46,11 +51,11 @@ Program compile_evaluation(const NetworkSpec& network, const ModelOptions& optio
 Model make_model(const NetworkSpec& network, const ModelOptions& options) {
   Program training = compile_training(network, options);
   Program evaluation = compile_evaluation(network, options, training);
-  return Model(std::move(training), std::move(evaluation), options.optimizer);
+  return Model(options, std::move(training), std::move(evaluation));
 }
 
-Model::Model(Program training, Program evaluation, const OptimizerArgs& optimizer)
-    : state_names_(optimizer_state_names(optimizer)) {
+Model::Model(const ModelOptions& options, Program training, Program evaluation)
+    : state_names_(optimizer_state_names(options.optimizer)), loss_scaling_(options.loss_scaling) {
   // The two share the parameters in memory: they must lie the same way in both.
   TRIFOLD_CHECK(training.graph.parameters.size() == evaluation.graph.parameters.size(), "the programs differ");
   for (std::size_t i = 0; i < training.graph.parameters.size(); ++i) {
@@ -61,9 +66,11 @@ Model::Model(Program training, Program evaluation, const OptimizerArgs& optimize
                   "'{}' lies differently in training and evaluation", training.graph.parameters[i].name);
   }
   const std::array<const Program*, 2> programs = {&training, &evaluation};
-  memory_ = std::make_unique<ModelMemory>(programs);
+  memory_ = std::make_unique<ModelMemory>(*options.device, programs);
   training_ = std::make_unique<Executable>(std::move(training), *memory_);
   evaluation_ = std::make_unique<Executable>(std::move(evaluation), *memory_);
+  training_->record_steps(options.graphs);
+  evaluation_->record_steps(options.graphs);
 }
 
 std::int64_t Model::parameter_count() const {
@@ -78,13 +85,29 @@ void Model::initialize(std::uint64_t seed) {
   const Graph& graph = training_->program().graph;
   for (const Parameter& parameter : graph.parameters)
     training_->write(parameter.value, initial_values(parameter, graph[parameter.value].shape, seed));
+  reset_loss_scale();
+}
+
+void Model::reset_loss_scale() {
+  const ValueId scale = training_->program().graph.loss_scale;
+  if (scale == kNoValue) return;
+  std::vector<float> state(kLossScaleFloats, 0.0f);
+  state[0] = static_cast<float>(loss_scaling_.initial);
+  training_->write(scale, state);
+}
+
+std::optional<Model::LossScale> Model::loss_scale() const {
+  const ValueId scale = training_->program().graph.loss_scale;
+  if (scale == kNoValue) return std::nullopt;
+  const std::vector<float> state = training_->read(scale);
+  return LossScale{state[0], state[2]};
 }
 
 std::vector<Model::Entry> Model::entries(Contents contents) const {
   const Program& program = training_->program();
   std::vector<Entry> found;
   for (const Parameter& parameter : program.graph.parameters) {
-    found.push_back({parameter.name, parameter.value, training_->data<std::byte>(parameter.value)});
+    found.push_back({parameter.name, parameter.value, training_->device_data(parameter.value)});
     if (contents == Contents::model || program.graph[parameter.value].role != Role::parameter) continue;
     Place place = program.memory.places[static_cast<std::size_t>(parameter.value)];
     place.region = Region::optimizer;
@@ -93,6 +116,9 @@ std::vector<Model::Entry> Model::entries(Contents contents) const {
       place.offset += program.memory.bytes(Region::parameters);
     }
   }
+  const ValueId scale = program.graph.loss_scale;
+  if (contents == Contents::model_and_optimizer && scale != kNoValue)
+    found.push_back({kLossScaleName, scale, training_->device_data(scale)});
   return found;
 }
 
@@ -101,8 +127,13 @@ Model::Snapshot Model::snapshot(Contents contents) const {
   const Program& program = training_->program();
   for (const Entry& entry : entries(contents)) {
     const TensorDesc& desc = program.descs[static_cast<std::size_t>(entry.value)];
-    const std::span<const float> values{reinterpret_cast<const float*>(entry.data),
-                                        static_cast<std::size_t>(desc.elements())};
+    std::span<const float> values{reinterpret_cast<const float*>(entry.data),
+                                  static_cast<std::size_t>(desc.elements())};
+    if (!memory_->device().host_memory()) {
+      std::vector<float>& copy = snapshot.storage_.emplace_back(values.size());
+      memory_->device().download(copy.data(), entry.data, desc.bytes());
+      values = copy;
+    }
     std::span<const float> plain = values;
     if (!desc.layout.plain()) {
       std::vector<float>& copy = snapshot.storage_.emplace_back(values.size());
@@ -119,13 +150,19 @@ void Model::load(const SafetensorsFile& file, Contents contents) {
   for (const Entry& entry : entries(contents)) {
     const TensorDesc& desc = program.descs[static_cast<std::size_t>(entry.value)];
     const NamedTensor* tensor = file.find(entry.name);
+    if (tensor == nullptr && entry.name == kLossScaleName) {
+      reset_loss_scale();  // the checkpoint was made in another precision
+      continue;
+    }
     if (tensor == nullptr) fail_input("the checkpoint has no tensor '{}': it belongs to another network", entry.name);
     if (tensor->shape != desc.shape || tensor->dtype != DType::f32)
       fail_input("the checkpoint's '{}' is {} {}, this network's is f32 {}", entry.name, name_of(tensor->dtype),
                  to_string(tensor->shape), to_string(desc.shape));
     std::vector<float> plain(static_cast<std::size_t>(desc.elements()));
     std::memcpy(plain.data(), tensor->data.data(), tensor->data.size());
-    to_layout(plain, desc.shape, desc.layout, {reinterpret_cast<float*>(entry.data), plain.size()});
+    std::vector<float> laid_out(plain.size());
+    to_layout(plain, desc.shape, desc.layout, laid_out);
+    memory_->device().upload(entry.data, laid_out.data(), desc.bytes());
   }
 }
 

@@ -13,6 +13,7 @@ namespace trifold {
 
 struct ModelOptions {
   const Backend* backend = nullptr;
+  Device* device = &host_device();
   std::int64_t batch = 1;       // global batch of one update
   std::int64_t accumulate = 1;  // micro-batches it is done in
   std::int64_t bn_group = 0;    // 0: a micro-batch
@@ -20,6 +21,9 @@ struct ModelOptions {
   bool strict_math = false;
   bool fuse = true;
   Recompute recompute = Recompute::cheap;
+  bool graphs = true;  // steps of a GPU are recorded and replayed
+  DType precision = DType::f32;
+  LossScaling loss_scaling = {};  // with f16
   OptimizerArgs optimizer;
   bool decay_all = false;
 
@@ -33,13 +37,20 @@ Program compile_evaluation(const NetworkSpec& network, const ModelOptions& optio
 class Model {
  public:
   // From programs compiled for the same network and options.
-  Model(Program training, Program evaluation, const OptimizerArgs& optimizer);
+  Model(const ModelOptions& options, Program training, Program evaluation);
 
+  Device& device() const { return memory_->device(); }
   Executable& training() { return *training_; }
   Executable& evaluation() { return *evaluation_; }
   const Executable& training() const { return *training_; }
   std::size_t memory_bytes() const { return memory_->total_bytes(); }
   std::int64_t parameter_count() const;
+
+  struct LossScale {
+    double scale = 1;
+    double skipped = 0;  // updates
+  };
+  std::optional<LossScale> loss_scale() const;  // of training in fp16
 
   void initialize(std::uint64_t seed);
 
@@ -66,11 +77,13 @@ class Model {
     std::byte* data = nullptr;  // where it lies: the parameter itself, or its part of the optimiser's flat state
   };
   std::vector<Entry> entries(Contents contents) const;
+  void reset_loss_scale();
 
   std::unique_ptr<ModelMemory> memory_;
   std::unique_ptr<Executable> training_;
   std::unique_ptr<Executable> evaluation_;
   std::vector<std::string> state_names_;  // of the optimiser
+  LossScaling loss_scaling_;
 };
 
 // Compiles both programs and takes the memory.

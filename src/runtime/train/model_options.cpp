@@ -8,6 +8,7 @@
 
 #include "runtime/core/error.h"
 #include "runtime/core/parallel.h"
+#include "runtime/train/device_choice.h"
 
 namespace trifold {
 namespace {
@@ -36,7 +37,10 @@ ModelOptions model_options(const Job& job) {
         job.file.string(), train.bn_group, train.micro_batch(), train.batch, train.accumulate,
         largest_group(train.micro_batch(), train.bn_group));
   ModelOptions options;
-  options.backend = &cpu_backend();
+  const DeviceChoice choice = choose_device(job.plan.device, train.own_kernels);
+  options.backend = choice.backend;
+  options.device = choice.device;
+  options.graphs = train.graphs;
   options.batch = train.batch;
   options.accumulate = train.accumulate;
   options.bn_group = train.bn_group;
@@ -44,6 +48,8 @@ ModelOptions model_options(const Job& job) {
   options.threads = thread_count();
   options.strict_math = train.math == Math::strict;
   options.recompute = train.recompute;
+  options.precision = train.precision;
+  options.loss_scaling = train.loss_scaling;
   options.optimizer = train.optimizer;
   options.decay_all = train.decay_bias;
   return options;
@@ -55,7 +61,7 @@ std::unique_ptr<Model> make_model(const Job& job) {
   Program evaluation = compile_evaluation(job.model, options, training);
   const std::array<const Program*, 2> programs = {&training, &evaluation};
   check_memory(job, programs);
-  return std::make_unique<Model>(std::move(training), std::move(evaluation), options.optimizer);
+  return std::make_unique<Model>(options, std::move(training), std::move(evaluation));
 }
 
 std::size_t planned_bytes(std::span<const Program* const> programs) {

@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -129,32 +131,56 @@ struct Trainer::Parts {
 
   // --- one update
 
+  // While a device works on this batch, the next one is on its way. (The host does its work when it is given.)
+  Executable::Report whole_step(StepContext context, bool more) {
+    Executable& program = model->training();
+    if (!submitted_sample) submit_batch();
+    context.first_sample = *std::exchange(submitted_sample, std::nullopt);
+    program.step(context);
+    if (more && !model->device().host_memory()) submit_batch();
+    return program.report();
+  }
+
+  void submit_batch() {
+    const Batch& batch = loader->next();
+    submitted_sample = batch.first_sample;
+    fill_inputs(model->training(), batch, 0, job.train.batch);
+    loader->release();
+  }
+
+  Executable::Report accumulated_step(StepContext context) {
+    Executable& program = model->training();
+    const std::int64_t micro_batch = job.train.micro_batch();
+    const Batch& batch = loader->next();
+    Executable::Report sum;
+    for (std::int64_t micro = 0; micro < job.train.accumulate; ++micro) {
+      context.first_sample = batch.first_sample + micro * micro_batch;
+      fill_inputs(program, batch, micro * micro_batch, micro_batch);
+      program.run(context);
+      program.accumulate(micro == 0, context);
+      const Executable::Report report = program.report();
+      sum.loss += report.loss;
+      sum.correct += report.correct;
+    }
+    loader->release();
+    program.update(context);
+    return sum;
+  }
+
   void train_step() {
     const auto begin = Clock::now();
     const TrainConfig& train = job.train;
     const std::int64_t total_steps = steps_per_epoch * train.epochs;
-    const Batch& batch = loader->next();
-    Executable& program = model->training();
     StepContext context{.seed = train.seed,
-                        .first_sample = batch.first_sample,
+                        .first_sample = 0,
                         .learning_rate = learning_rate(train.schedule, state.step, steps_per_epoch, total_steps),
                         .updates = state.step + 1};
-    double loss = 0;
-    double correct = 0;
-    for (std::int64_t micro = 0; micro < train.accumulate; ++micro) {
-      context.first_sample = batch.first_sample + micro * train.micro_batch();
-      fill_inputs(program, batch, micro * train.micro_batch(), train.micro_batch());
-      program.run(context);
-      loss += program.loss();
-      correct += program.correct();
-      if (train.accumulate > 1) program.accumulate(micro == 0, context);
-    }
-    loader->release();
+    const auto [loss, correct] =
+        train.accumulate > 1 ? accumulated_step(context) : whole_step(context, state.step + 1 < total_steps);
     if (!std::isfinite(loss))
       fail_runtime(
           "the loss became {} at step {} (epoch {}); lower train.optimizer.lr, add warm-up or set train.clip_norm",
           loss, state.step + 1, state.epoch + 1);
-    program.update(context);
 
     state.step += 1;
     state.position_in_epoch += train.batch;
@@ -167,7 +193,10 @@ struct Trainer::Parts {
     epoch_images += train.batch;
     run_seconds += seconds;
     run_images += train.batch;
-    log("train", loss, correct / static_cast<double>(train.batch), {{"learning_rate", rate}});
+    std::vector<Metric> values = {{"learning_rate", rate}};
+    if (const auto scale = model->loss_scale())
+      values.insert(values.end(), {{"loss_scale", scale->scale}, {"skipped_updates", scale->skipped}});
+    log("train", loss, correct / static_cast<double>(train.batch), std::move(values));
   }
 
   void log(std::string_view phase, double loss, double accuracy, std::vector<Metric> values = {}) {
@@ -307,6 +336,7 @@ struct Trainer::Parts {
   std::optional<Progress> progress{std::in_place, Progress::Args{}};
   std::unique_ptr<Model> model;
   std::unique_ptr<Loader> loader;
+  std::optional<std::int64_t> submitted_sample;  // first of the batch that is on its way to the device
   std::unique_ptr<MetricsLog> metrics;
   std::unique_ptr<TensorboardWriter> tensorboard;
 

@@ -2,23 +2,19 @@
 #include <gtest/gtest.h>
 
 #include "runtime/core/parallel.h"
-#include "runtime/core/philox.h"
-#include "runtime/train/model.h"
 #include "support/networks.h"
+#include "support/training.h"
 
 namespace trifold {
 namespace {
 
 using test::dropped_features;
+using test::expect_same;
 using test::odd_network;
 using test::small_resnet;
 using test::small_tutorial;
 using test::small_vgg;
-
-struct Trained {
-  std::vector<double> losses;
-  std::vector<std::vector<float>> parameters;
-};
+using test::Trained;
 
 ModelOptions options_for(const Backend& backend) {
   ModelOptions options;
@@ -30,58 +26,6 @@ ModelOptions options_for(const Backend& backend) {
   return options;
 }
 
-Trained train(const NetworkSpec& spec, const ModelOptions& options, int steps) {
-  Model model = make_model(spec, options);
-  model.initialize(3);
-  Executable& program = model.training();
-  const Graph& graph = program.program().graph;
-  const std::int64_t micro = options.micro_batch();
-  const std::int64_t elements = graph[graph.images].shape.elements() / micro;
-  Trained trained;
-  for (int step = 0; step < steps; ++step) {
-    StepContext context{.seed = 9, .first_sample = 0, .learning_rate = 0.05, .updates = step + 1};
-    double loss = 0;
-    for (std::int64_t part = 0; part < options.accumulate; ++part) {
-      context.first_sample = step * options.batch + part * micro;
-      for (std::int64_t n = 0; n < micro; ++n) {
-        RandomSequence random(7, Purpose::synthetic, 0, static_cast<std::uint64_t>(context.first_sample + n));
-        for (std::int64_t i = 0; i < elements; ++i) program.images()[n * elements + i] = random.uniform(-1, 1);
-        program.labels()[n] = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(spec.classes)));
-      }
-      program.run(context);
-      loss += program.loss();
-      if (options.accumulate > 1) program.accumulate(part == 0, context);
-    }
-    program.update(context);
-    trained.losses.push_back(loss);
-  }
-  for (const Parameter& parameter : graph.parameters) trained.parameters.push_back(program.read(parameter.value));
-
-  // Evaluation reads the same parameters, wherever its own program wants them.
-  Executable& evaluation = model.evaluation();
-  std::fill_n(evaluation.images(), micro * elements, 0.25f);
-  std::fill_n(evaluation.labels(), micro, 0);
-  evaluation.run({});
-  trained.losses.push_back(evaluation.loss());
-  return trained;
-}
-
-void expect_same(const Trained& a, const Trained& b, double tolerance) {
-  ASSERT_EQ(a.losses.size(), b.losses.size());
-  for (std::size_t i = 0; i < a.losses.size(); ++i)
-    EXPECT_NEAR(a.losses[i], b.losses[i], tolerance * std::abs(a.losses[i])) << "step " << i;
-  ASSERT_EQ(a.parameters.size(), b.parameters.size());
-  for (std::size_t p = 0; p < a.parameters.size(); ++p) {
-    double largest = 0;
-    double difference = 0;
-    for (std::size_t i = 0; i < a.parameters[p].size(); ++i) {
-      largest = std::max<double>(largest, std::abs(a.parameters[p][i]));
-      difference = std::max<double>(difference, std::abs(a.parameters[p][i] - b.parameters[p][i]));
-    }
-    EXPECT_LE(difference, tolerance * std::max(largest, 0.1)) << "parameter " << p;
-  }
-}
-
 struct Case {
   const char* name;
   NetworkSpec (*make)();
@@ -91,42 +35,43 @@ class CompiledNetwork : public ::testing::TestWithParam<Case> {};
 
 TEST_P(CompiledNetwork, FusionChangesNothing) {
   ModelOptions options = options_for(reference_backend());
-  const Trained fused = train(GetParam().make(), options, 4);
+  const Trained fused = test::train_network(GetParam().make(), options, 4);
   options.fuse = false;
-  expect_same(fused, train(GetParam().make(), options, 4), 1e-4);
+  expect_same(fused, test::train_network(GetParam().make(), options, 4), 1e-4);
 }
 
 TEST_P(CompiledNetwork, RecomputingChangesNoBit) {
   ModelOptions options = options_for(cpu_backend());
   options.recompute = Recompute::never;
-  const Trained kept = train(GetParam().make(), options, 3);
+  const Trained kept = test::train_network(GetParam().make(), options, 3);
   options.recompute = Recompute::always;
-  expect_same(kept, train(GetParam().make(), options, 3), 0);
+  expect_same(kept, test::train_network(GetParam().make(), options, 3), 0);
 }
 
 TEST_P(CompiledNetwork, CpuAgreesWithReference) {
-  const Trained reference = train(GetParam().make(), options_for(reference_backend()), 5);
-  expect_same(reference, train(GetParam().make(), options_for(cpu_backend()), 5), 5e-4);
+  const Trained reference = test::train_network(GetParam().make(), options_for(reference_backend()), 5);
+  expect_same(reference, test::train_network(GetParam().make(), options_for(cpu_backend()), 5), 5e-4);
 }
 
 TEST_P(CompiledNetwork, CpuRunsTwiceToTheSameBit) {
   const ModelOptions options = options_for(cpu_backend());
-  expect_same(train(GetParam().make(), options, 3), train(GetParam().make(), options, 3), 0);
+  expect_same(test::train_network(GetParam().make(), options, 3), test::train_network(GetParam().make(), options, 3),
+              0);
 }
 
 TEST_P(CompiledNetwork, AccumulationGivesTheWholeBatch) {
   ModelOptions options = options_for(cpu_backend());
   options.bn_group = 2;
-  const Trained whole = train(GetParam().make(), options, 3);
+  const Trained whole = test::train_network(GetParam().make(), options, 3);
   options.accumulate = 3;
-  expect_same(whole, train(GetParam().make(), options, 3), 2e-4);
+  expect_same(whole, test::train_network(GetParam().make(), options, 3), 2e-4);
 }
 
 TEST_P(CompiledNetwork, StrictMathAgreesToo) {
   ModelOptions options = options_for(cpu_backend());
   options.strict_math = true;
-  expect_same(train(GetParam().make(), options_for(reference_backend()), 3), train(GetParam().make(), options, 3),
-              5e-4);
+  expect_same(test::train_network(GetParam().make(), options_for(reference_backend()), 3),
+              test::train_network(GetParam().make(), options, 3), 5e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, CompiledNetwork,

@@ -1,0 +1,42 @@
+// GPUs, as far as the program itself knows them. The CUDA backend is a library of its own that is loaded when the
+// program starts to look for GPUs: without a GPU, a driver or CUDA's libraries the program still runs, on the CPU.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace trifold {
+
+struct GpuInfo {
+  std::string device;  // "cuda:0"
+  std::string name;    // "NVIDIA H100 80GB HBM3"
+  std::size_t memory_bytes = 0;
+  int multiprocessors = 0;
+  std::string capability;  // "9.0"
+};
+
+class GpuPlugin {
+ public:
+  GpuPlugin() = default;
+  GpuPlugin(const GpuPlugin&) = delete;
+  GpuPlugin& operator=(const GpuPlugin&) = delete;
+  virtual ~GpuPlugin() = default;
+
+  virtual Backend& backend(bool own_convolutions) = 0;
+  virtual std::vector<GpuInfo> gpus() = 0;  // at least one
+  virtual Device& device(int index) = 0;    // opened at first use, kept to the end of the process
+};
+
+struct GpuSearch {
+  GpuPlugin* plugin = nullptr;  // null: no GPU to be used
+  std::string why_not;          // then: the reason, in a sentence
+};
+const GpuSearch& find_gpus();  // looks once
+
+}  // namespace trifold
+
+// What the library exports: the plugin, or null with the reason.
+extern "C" trifold::GpuPlugin* trifold_gpu_plugin(std::string* why_not);

@@ -1,0 +1,48 @@
+#include "kernels/layout_rules.h"
+
+namespace trifold {
+
+using Tensors = std::span<const TensorDesc>;
+
+bool is_image(const TensorDesc& tensor) {
+  return tensor.shape.rank() == 4;
+}
+
+LayoutChoice layouts_like_first_image(Tensors in, Tensors out) {
+  const Layout layout = is_image(in[0]) ? in[0].layout : Layout{};
+  const auto choose = [&](Tensors tensors) {
+    std::vector<Layout> layouts;
+    for (const TensorDesc& tensor : tensors) layouts.push_back(is_image(tensor) ? layout : Layout{});
+    return layouts;
+  };
+  return {choose(in), choose(out)};
+}
+
+LayoutChoice layouts_like_first_tensor(Tensors in, Tensors out) {
+  LayoutChoice choice = {std::vector<Layout>(in.size()), std::vector<Layout>(out.size())};
+  choice.in[0] = choice.out[0] = in[0].layout;
+  return choice;
+}
+
+LayoutChoice layouts_as_given(const Op& op, Tensors in, Tensors out) {
+  LayoutChoice choice;
+  for (const TensorDesc& tensor : in) choice.in.push_back(tensor.layout);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::vector<int> sources = op.in_place(static_cast<int>(i));
+    choice.out.push_back(sources.empty() ? out[i].layout : in[static_cast<std::size_t>(sources[0])].layout);
+  }
+  return choice;
+}
+
+LayoutChoice layouts_of_linear(std::string_view op_name, Tensors in, Tensors out) {
+  LayoutChoice choice = {std::vector<Layout>(in.size()), std::vector<Layout>(out.size())};
+  if (op_name == "linear.forward")
+    choice.in[0] = choice.in[1] = in[0].layout;
+  else if (op_name == "linear.backward_data")
+    choice.in[1] = choice.out[0] = in[1].layout;
+  else
+    choice.in[0] = choice.out[0] = in[0].layout;
+  return choice;
+}
+
+}  // namespace trifold

@@ -1,0 +1,20 @@
+// Choices of layouts that every backend makes alike.
+#pragma once
+
+#include "kernels/backend.h"
+
+namespace trifold {
+
+bool is_image(const TensorDesc& tensor);  // [N, C, H, W]
+
+// Element-wise and channel-wise ops: every image as the first input is; all else plain.
+LayoutChoice layouts_like_first_image(std::span<const TensorDesc> in, std::span<const TensorDesc> out);
+// The first input in any layout, the first output in the same: the elements' order does not matter.
+LayoutChoice layouts_like_first_tensor(std::span<const TensorDesc> in, std::span<const TensorDesc> out);
+// Inputs as they are; an output as the input whose memory it takes over, else as it is.
+LayoutChoice layouts_as_given(const Op& op, std::span<const TensorDesc> in, std::span<const TensorDesc> out);
+// Columns of a linear layer's input and weights may lie in any order, as long as it is the same for both.
+LayoutChoice layouts_of_linear(std::string_view op_name, std::span<const TensorDesc> in,
+                               std::span<const TensorDesc> out);
+
+}  // namespace trifold

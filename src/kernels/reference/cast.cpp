@@ -1,0 +1,52 @@
+// Between float types, element by element, and the conversion of 16-bit tensors around the other kernels.
+#include "kernels/backend.h"
+#include "kernels/ops/shape_ops.h"
+#include "kernels/reference/convert.h"
+#include "runtime/core/half.h"
+
+namespace trifold::reference {
+namespace {
+
+float element(DType type, const std::byte* from, std::int64_t index) {
+  if (type == DType::f32) return reinterpret_cast<const float*>(from)[index];
+  const std::uint16_t bits = reinterpret_cast<const std::uint16_t*>(from)[index];
+  return type == DType::f16 ? float_from_f16(bits) : float_from_bf16(bits);
+}
+
+void set_element(DType type, std::byte* to, std::int64_t index, float value) {
+  if (type == DType::f32)
+    reinterpret_cast<float*>(to)[index] = value;
+  else
+    reinterpret_cast<std::uint16_t*>(to)[index] = type == DType::f16 ? f16_from_float(value) : bf16_from_float(value);
+}
+
+class CastKernel final : public Kernel {
+ public:
+  explicit CastKernel(const KernelRequest& request)
+      : scaled_(op_as<Cast>(request).scaled),
+        elements_(request.in[0].elements()),
+        from_(request.in[0].dtype),
+        to_(request.out[0].dtype) {}
+
+  void run(const StepContext&) override {
+    const float scale = scaled_ ? in(1)[0] : 1.0f;
+    for (std::int64_t i = 0; i < elements_; ++i)
+      set_element(to_, out<std::byte>(0), i, element(from_, in<std::byte>(0), i) * scale);
+  }
+
+ private:
+  bool scaled_;
+  std::int64_t elements_;
+  DType from_;
+  DType to_;
+};
+
+const RegisterKernel cast(reference_backend(), "cast", make_kernel<CastKernel>);
+
+}  // namespace
+
+void convert(DType from_type, const std::byte* from, DType to_type, std::byte* to, std::int64_t elements) {
+  for (std::int64_t i = 0; i < elements; ++i) set_element(to_type, to, i, element(from_type, from, i));
+}
+
+}  // namespace trifold::reference

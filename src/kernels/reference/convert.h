@@ -1,0 +1,13 @@
+// Elements of one float type into another, one by one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/core/dtype.h"
+
+namespace trifold::reference {
+
+void convert(DType from_type, const std::byte* from, DType to_type, std::byte* to, std::int64_t elements);
+
+}  // namespace trifold::reference
