@@ -15,6 +15,7 @@ namespace trifold::test {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kScratchLimit = 1 << 20;
 constexpr std::size_t kGuardBytes = 64;
 constexpr std::byte kGuard{0xA5};
 constexpr std::byte kUnwritten{0xFF};  // floats of it are NaN: an element nobody wrote does not go unseen
@@ -145,6 +146,7 @@ std::vector<HostTensor> run_op(const OpRun& run, const Op& op, std::span<const H
                                              .out = out_descs,
                                              .threads = thread_count(),
                                              .strict_math = run.strict_math,
+                                             .scratch_limit = kScratchLimit,
                                              .device = run.device});
   const auto contents = [&](const std::byte* memory, std::size_t bytes) {
     std::vector<std::byte> copy(bytes);

@@ -1,0 +1,263 @@
+// Optimiser updates on the GPU: one launch over the flat buffers however many parameters there are, preceded by one
+// that reduces the gradients where the update depends on all of them. Arithmetic is that of the CPU backend's loops.
+#include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/gradient_norm.h"
+#include "kernels/ops/optimizer.h"
+
+namespace trifold::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kBlocksResident = 4;  // on a multiprocessor: 64 registers a thread, more than any rule needs
+
+enum class Rule { plain, momentum, nesterov, adam, adamw };
+
+template <Rule kRule>
+constexpr bool kIsAdam = kRule == Rule::adam || kRule == Rule::adamw;
+
+struct UpdateArgs {
+  const UpdateChunk* chunks;
+  int chunk_count;
+  const DeviceStep* step;
+  const UpdateDecision* decision;  // null: gradients as they are
+  const float* local_rates;        // by segment; null: 1
+  double* report;                  // null: somebody else writes it
+  double beta1, beta2;
+  float momentum, weight_decay, eps;
+  float rest1, rest2;  // 1 - beta, rounded once
+};
+
+// What all elements of a step share.
+struct StepNumbers {
+  float rate;        // negative; adam: with the correction of the mean
+  float plain_rate;  // the learning rate
+  float gradient_scale;
+  float root_correction;  // adam: 1 / sqrt of the correction of the square
+  bool skip;
+};
+
+template <Rule kRule>
+__device__ StepNumbers step_numbers(const UpdateArgs& args) {
+  UpdateDecision decision{1, args.step->updates, 0};
+  if (args.decision != nullptr) decision = *args.decision;
+  const double learning_rate = args.step->learning_rate;
+  StepNumbers numbers{.rate = static_cast<float>(-learning_rate),
+                      .plain_rate = static_cast<float>(learning_rate),
+                      .gradient_scale = static_cast<float>(decision.gradient_scale),
+                      .root_correction = 1,
+                      .skip = decision.skip != 0};
+  if constexpr (kIsAdam<kRule>) {
+    const auto updates = static_cast<double>(decision.updates);
+    numbers.rate = static_cast<float>(-learning_rate / (1 - pow(args.beta1, updates)));
+    numbers.root_correction = static_cast<float>(1 / sqrt(1 - pow(args.beta2, updates)));
+  }
+  return numbers;
+}
+
+// What the elements of a chunk share.
+struct ChunkNumbers {
+  float gradient_scale, decay, shrink;
+};
+
+// One element. `first` and `second` are the states that the rule has: the velocity, or the mean and the square.
+template <Rule kRule>
+__device__ __forceinline__ void update_element(const UpdateArgs& args, const StepNumbers& step,
+                                               const ChunkNumbers& chunk, float gradient, float& weight, float& first,
+                                               float& second) {
+  float g = gradient * chunk.gradient_scale;
+  if constexpr (kIsAdam<kRule>) {
+    if constexpr (kRule == Rule::adamw)
+      weight *= chunk.shrink;
+    else
+      g = fmaf(weight, chunk.decay, g);
+    const auto beta1 = static_cast<float>(args.beta1), beta2 = static_cast<float>(args.beta2);
+    first = fmaf(first, beta1, g * args.rest1);
+    second = fmaf(second, beta2, g * g * args.rest2);
+    weight = fmaf(first / fmaf(sqrtf(second), step.root_correction, args.eps), step.rate, weight);
+  } else {
+    g = fmaf(weight, chunk.decay, g);
+    float move = g;
+    if constexpr (kRule != Rule::plain) {
+      first = fmaf(first, args.momentum, g);
+      move = first;
+    }
+    if constexpr (kRule == Rule::nesterov) move = fmaf(first, args.momentum, g);
+    weight = fmaf(move, step.rate, weight);
+  }
+}
+
+// A block takes chunk after chunk; its threads take packs of four, the ends of a segment element by element.
+template <Rule kRule>
+__global__ void __launch_bounds__(kThreads, kBlocksResident)
+    update(float* __restrict__ weights, const float* __restrict__ gradients, float* __restrict__ first_state,
+           float* __restrict__ second_state, const UpdateArgs args) {
+  constexpr bool kFirst = kRule != Rule::plain, kSecond = kIsAdam<kRule>;
+  __shared__ StepNumbers shared_step;
+  if (threadIdx.x == 0) {
+    shared_step = step_numbers<kRule>(args);
+    if (blockIdx.x == 0 && args.report != nullptr) *args.report = 0;
+  }
+  __syncthreads();
+  const StepNumbers step = shared_step;
+  if (step.skip) return;
+  for (int c = static_cast<int>(blockIdx.x); c < args.chunk_count; c += static_cast<int>(gridDim.x)) {
+    const UpdateChunk chunk = args.chunks[c];
+    const float local = args.local_rates != nullptr ? args.local_rates[chunk.segment] : 1.0f;
+    const float decay = chunk.decays ? args.weight_decay : 0.0f;
+    const ChunkNumbers numbers{.gradient_scale = local * step.gradient_scale,
+                               .decay = local * decay,
+                               .shrink = 1.0f - step.plain_rate * decay};
+    // Places within the chunk, from the last multiple of four before it.
+    const std::int64_t base = chunk.begin & ~std::int64_t{3};
+    const int begin = static_cast<int>(chunk.begin - base), end = static_cast<int>(chunk.end - base);
+    const float* g_base = gradients + base;
+    float* w_base = weights + base;
+    float* first_base = kFirst ? first_state + base : nullptr;
+    float* second_base = kSecond ? second_state + base : nullptr;
+    for (int i = 4 * static_cast<int>(threadIdx.x); i < end; i += 4 * kThreads) {
+      if (i >= begin && i + 4 <= end) {
+        const Pack<float> g = load_pack(g_base + i);
+        Pack<float> w = load_pack(w_base + i), first{}, second{};
+        if constexpr (kFirst) first = load_pack(first_base + i);
+        if constexpr (kSecond) second = load_pack(second_base + i);
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+          update_element<kRule>(args, step, numbers, g.values[k], w.values[k], first.values[k], second.values[k]);
+        store_pack(w_base + i, w);
+        if constexpr (kFirst) store_pack(first_base + i, first);
+        if constexpr (kSecond) store_pack(second_base + i, second);
+      } else {
+#pragma unroll 1
+        for (int k = max(i, begin); k < min(i + 4, end); ++k) {
+          float w = w_base[k], first = 0, second = 0;
+          if constexpr (kFirst) first = first_base[k];
+          if constexpr (kSecond) second = second_base[k];
+          update_element<kRule>(args, step, numbers, g_base[k], w, first, second);
+          w_base[k] = w;
+          if constexpr (kFirst) first_base[k] = first;
+          if constexpr (kSecond) second_base[k] = second;
+        }
+      }
+    }
+  }
+}
+
+Rule rule_of(const OptimizerUpdate& op) {
+  if (op.args.kind == OptimizerKind::adam) return Rule::adam;
+  if (op.args.kind == OptimizerKind::adamw) return Rule::adamw;
+  if (op.state_count() == 0) return Rule::plain;
+  return op.args.nesterov ? Rule::nesterov : Rule::momentum;
+}
+
+class UpdateKernel final : public CudaKernel {
+ public:
+  explicit UpdateKernel(const KernelRequest& request)
+      : CudaKernel(request),
+        op_(op_as<OptimizerUpdate>(request)),
+        table_(op_.segments, *request.device),
+        norm_(op_, table_, device()) {
+    for (const ParameterSegment& segment : op_.segments)
+      TRIFOLD_CHECK(segment.begin >= 0 && segment.end <= request.in[0].elements(), "a parameter at {} to {} of {}",
+                    segment.begin, segment.end, request.in[0].elements());
+  }
+
+  std::size_t scratch_bytes() const override { return GradientNorm::needed(op_) ? norm_.scratch_bytes() : 0; }
+
+  void run(const StepContext&) override {
+    const bool reduces = GradientNorm::needed(op_);
+    const auto states = static_cast<std::size_t>(op_.state_count());
+    auto* report = out<double>(states + (op_.scaling ? 2 : 1));
+    if (reduces)
+      norm_.launch({.weights = in(0),
+                    .gradients = in(1),
+                    .loss_scale = op_.scaling ? out(states + 1) : nullptr,
+                    .report = report,
+                    .scratch = scratch()});
+    const UpdateArgs args{.chunks = table_.chunks(),
+                          .chunk_count = table_.chunk_count(),
+                          .step = step(),
+                          .decision = reduces ? GradientNorm::decision(scratch()) : nullptr,
+                          .local_rates = reduces ? norm_.local_rates(scratch()) : nullptr,
+                          .report = reduces ? nullptr : report,
+                          .beta1 = op_.args.beta1,
+                          .beta2 = op_.args.beta2,
+                          .momentum = static_cast<float>(op_.args.momentum),
+                          .weight_decay = static_cast<float>(op_.args.weight_decay),
+                          .eps = static_cast<float>(op_.args.eps),
+                          .rest1 = static_cast<float>(1 - op_.args.beta1),
+                          .rest2 = static_cast<float>(1 - op_.args.beta2)};
+    switch (rule_of(op_)) {
+      case Rule::plain:
+        return launch<Rule::plain>(args);
+      case Rule::momentum:
+        return launch<Rule::momentum>(args);
+      case Rule::nesterov:
+        return launch<Rule::nesterov>(args);
+      case Rule::adam:
+        return launch<Rule::adam>(args);
+      case Rule::adamw:
+        return launch<Rule::adamw>(args);
+    }
+  }
+
+ private:
+  template <Rule kRule>
+  void launch(const UpdateArgs& args) const {
+    const int states = op_.state_count();
+    const unsigned blocks = blocks_for(std::int64_t{table_.chunk_count()} * kThreads, kThreads, device());
+    update<kRule><<<blocks, kThreads, 0, stream()>>>(out(0), in(1), states > 0 ? out(1) : nullptr,
+                                                     states > 1 ? out(2) : nullptr, args);
+    check_launch("optimizer update");
+  }
+
+  OptimizerUpdate op_;
+  SegmentTable table_;
+  GradientNorm norm_;
+};
+
+// sum = sum + gradients, or gradients alone.
+template <bool kFirst>
+__global__ void __launch_bounds__(kThreads)
+    accumulate(float* __restrict__ sum, const float* __restrict__ gradients, std::int64_t elements) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * kThreads * 4;
+  for (std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * 4; i < elements; i += stride) {
+    if (i + 4 <= elements) {
+      Pack<float> g = load_pack(gradients + i);
+      if constexpr (!kFirst) {
+        const Pack<float> s = load_pack(sum + i);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) g.values[k] += s.values[k];
+      }
+      store_pack(sum + i, g);
+    } else {
+      for (std::int64_t k = i; k < elements; ++k) sum[k] = kFirst ? gradients[k] : sum[k] + gradients[k];
+    }
+  }
+}
+
+class AccumulateKernel final : public CudaKernel {
+ public:
+  explicit AccumulateKernel(const KernelRequest& request)
+      : CudaKernel(request), first_(op_as<AccumulateGradients>(request).first), elements_(request.in[0].elements()) {}
+
+  void run(const StepContext&) override {
+    if (elements_ == 0) return;
+    const unsigned blocks = blocks_for((elements_ + 3) / 4, kThreads, device());
+    if (first_)
+      accumulate<true><<<blocks, kThreads, 0, stream()>>>(out(0), in(1), elements_);
+    else
+      accumulate<false><<<blocks, kThreads, 0, stream()>>>(out(0), in(1), elements_);
+    check_launch("accumulate");
+  }
+
+ private:
+  bool first_;
+  std::int64_t elements_;
+};
+
+const RegisterKernel update_kernel(cuda_backend(), "optimizer.update", make_kernel<UpdateKernel>);
+const RegisterKernel accumulate_kernel(cuda_backend(), "optimizer.accumulate", make_kernel<AccumulateKernel>);
+
+}  // namespace
+}  // namespace trifold::cuda
