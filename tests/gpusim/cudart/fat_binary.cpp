@@ -1,0 +1,112 @@
+#include "cudart/fat_binary.h"
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+
+#include <dlfcn.h>
+
+#include "cudart/lz4_block.h"
+
+namespace gpusim {
+namespace {
+
+struct Wrapper {
+  std::uint32_t magic;
+  std::uint32_t version;
+  const std::byte* binary;
+  const void* unused;
+};
+constexpr std::uint32_t kWrapperMagic = 0x466243b1;
+
+struct BinaryHeader {
+  std::uint32_t magic;
+  std::uint16_t version;
+  std::uint16_t header_bytes;
+  std::uint64_t entries_bytes;
+};
+constexpr std::uint32_t kBinaryMagic = 0xba55ed50;
+
+struct EntryHeader {
+  std::uint16_t kind;
+  std::uint16_t version;
+  std::uint32_t header_bytes;
+  std::uint64_t payload_bytes;
+  std::uint32_t compressed_bytes;
+  std::uint32_t options_offset;
+  std::uint32_t code_version;
+  std::uint32_t architecture;
+  std::uint64_t name_place;
+  std::uint64_t flags;
+  std::uint64_t unused;
+  std::uint64_t uncompressed_bytes;
+};
+static_assert(sizeof(EntryHeader) == 64);
+constexpr std::uint16_t kKindPtx = 1;
+constexpr std::uint64_t kFlagLz4 = 0x2000;
+constexpr std::uint64_t kFlagZstd = 0x8000;
+
+std::string decompress_zstd(std::span<const std::byte> packed, std::size_t bytes) {
+  using Decompress = std::size_t (*)(void*, std::size_t, const void*, std::size_t);
+  static const auto decompress = [] {
+    void* library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
+    return library ? reinterpret_cast<Decompress>(dlsym(library, "ZSTD_decompress")) : nullptr;
+  }();
+  if (!decompress) throw std::runtime_error("the PTX is zstd-compressed and libzstd.so.1 is not installed");
+  std::string text(bytes, '\0');
+  if (decompress(text.data(), bytes, packed.data(), packed.size()) != bytes) {
+    throw std::runtime_error("the zstd-compressed PTX does not decompress");
+  }
+  return text;
+}
+
+std::string text_of(const EntryHeader& entry, const std::byte* payload) {
+  std::string text;
+  const std::span packed(payload, entry.compressed_bytes);
+  if (entry.flags & kFlagZstd) {
+    text = decompress_zstd(packed, entry.uncompressed_bytes);
+  } else if (entry.flags & kFlagLz4) {
+    text = decompress_lz4_block(packed, entry.uncompressed_bytes);
+  } else {
+    text.assign(reinterpret_cast<const char*>(payload), entry.payload_bytes);
+  }
+  text.resize(std::strlen(text.c_str()));  // zeros pad it
+  return text;
+}
+
+}  // namespace
+
+std::vector<PtxImage> ptx_images(const void* fat_binary_wrapper) {
+  Wrapper wrapper;
+  std::memcpy(&wrapper, fat_binary_wrapper, sizeof wrapper);
+  if (wrapper.magic != kWrapperMagic) throw std::runtime_error("not a fat binary wrapper");
+  BinaryHeader header;
+  std::memcpy(&header, wrapper.binary, sizeof header);
+  if (header.magic != kBinaryMagic) throw std::runtime_error("not a fat binary");
+
+  std::vector<PtxImage> images;
+  const std::byte* at = wrapper.binary + header.header_bytes;
+  const std::byte* end = at + header.entries_bytes;
+  while (at < end) {
+    EntryHeader entry;
+    std::memcpy(&entry, at, sizeof entry);
+    if (entry.header_bytes < sizeof entry) throw std::runtime_error("a fat binary entry of an unknown form");
+    if (entry.kind == kKindPtx) {
+      images.push_back({static_cast<int>(entry.architecture), text_of(entry, at + entry.header_bytes)});
+    }
+    at += entry.header_bytes + entry.payload_bytes;
+  }
+  return images;
+}
+
+const PtxImage* best_image(const std::vector<PtxImage>& images, int compute_capability) {
+  const PtxImage* best = nullptr;
+  for (const auto& image : images) {
+    if (image.architecture > compute_capability) continue;
+    if (!best || image.architecture > best->architecture) best = &image;
+  }
+  return best;
+}
+
+}  // namespace gpusim

@@ -1,0 +1,84 @@
+// The functions of cuDNN that the simulator does not have. A call is reported by name; none is guessed. The library's
+// header is not included, so that they need no parameters.
+#include "engine/library.h"
+
+namespace {
+
+constexpr int kNotSupported = 3000;  // CUDNN_STATUS_NOT_SUPPORTED
+
+int unsupported(const char* function) {
+  gpusim::report(gpusim::Finding::unsupported, function);
+  return kNotSupported;
+}
+
+}  // namespace
+
+#define GPUSIM_NO(function)        \
+  GPUSIM_EXPORT int function() {   \
+    return unsupported(#function); \
+  }
+
+// clang-format off
+GPUSIM_NO(cudnnActivationBackward) GPUSIM_NO(cudnnActivationForward) GPUSIM_NO(cudnnAdvVersionCheck)
+GPUSIM_NO(cudnnBackendCreateDescriptor) GPUSIM_NO(cudnnBackendDestroyDescriptor) GPUSIM_NO(cudnnBackendExecute)
+GPUSIM_NO(cudnnBackendFinalize) GPUSIM_NO(cudnnBackendGetAttribute) GPUSIM_NO(cudnnBackendInitialize)
+GPUSIM_NO(cudnnBackendPopulateCudaGraph) GPUSIM_NO(cudnnBackendSetAttribute) GPUSIM_NO(cudnnBackendUpdateCudaGraph)
+GPUSIM_NO(cudnnBatchNormalizationBackward) GPUSIM_NO(cudnnBatchNormalizationBackwardEx)
+GPUSIM_NO(cudnnBatchNormalizationForwardInference) GPUSIM_NO(cudnnBatchNormalizationForwardTraining)
+GPUSIM_NO(cudnnBatchNormalizationForwardTrainingEx) GPUSIM_NO(cudnnBuildRNNDynamic) GPUSIM_NO(cudnnCTCLoss)
+GPUSIM_NO(cudnnCTCLoss_v8) GPUSIM_NO(cudnnCreateAttnDescriptor) GPUSIM_NO(cudnnCreateCTCLossDescriptor)
+GPUSIM_NO(cudnnCreateDropoutDescriptor) GPUSIM_NO(cudnnCreateFusedOpsConstParamPack)
+GPUSIM_NO(cudnnCreateFusedOpsPlan) GPUSIM_NO(cudnnCreateFusedOpsVariantParamPack) GPUSIM_NO(cudnnCreateLRNDescriptor)
+GPUSIM_NO(cudnnCreateOpTensorDescriptor) GPUSIM_NO(cudnnCreatePoolingDescriptor)
+GPUSIM_NO(cudnnCreateRNNDataDescriptor) GPUSIM_NO(cudnnCreateRNNDescriptor)
+GPUSIM_NO(cudnnCreateReduceTensorDescriptor) GPUSIM_NO(cudnnCreateSeqDataDescriptor)
+GPUSIM_NO(cudnnCreateSpatialTransformerDescriptor) GPUSIM_NO(cudnnCreateTensorTransformDescriptor)
+GPUSIM_NO(cudnnDeriveBNTensorDescriptor) GPUSIM_NO(cudnnDeriveNormTensorDescriptor)
+GPUSIM_NO(cudnnDestroyAttnDescriptor) GPUSIM_NO(cudnnDestroyCTCLossDescriptor)
+GPUSIM_NO(cudnnDestroyDropoutDescriptor) GPUSIM_NO(cudnnDestroyFusedOpsConstParamPack)
+GPUSIM_NO(cudnnDestroyFusedOpsPlan) GPUSIM_NO(cudnnDestroyFusedOpsVariantParamPack)
+GPUSIM_NO(cudnnDestroyLRNDescriptor) GPUSIM_NO(cudnnDestroyOpTensorDescriptor)
+GPUSIM_NO(cudnnDestroyPoolingDescriptor) GPUSIM_NO(cudnnDestroyRNNDataDescriptor) GPUSIM_NO(cudnnDestroyRNNDescriptor)
+GPUSIM_NO(cudnnDestroyReduceTensorDescriptor) GPUSIM_NO(cudnnDestroySeqDataDescriptor)
+GPUSIM_NO(cudnnDestroySpatialTransformerDescriptor) GPUSIM_NO(cudnnDestroyTensorTransformDescriptor)
+GPUSIM_NO(cudnnDivisiveNormalizationBackward) GPUSIM_NO(cudnnDivisiveNormalizationForward)
+GPUSIM_NO(cudnnDropoutBackward) GPUSIM_NO(cudnnDropoutForward) GPUSIM_NO(cudnnDropoutGetReserveSpaceSize)
+GPUSIM_NO(cudnnDropoutGetStatesSize) GPUSIM_NO(cudnnFusedOpsExecute) GPUSIM_NO(cudnnGetActivationDescriptorSwishBeta)
+GPUSIM_NO(cudnnGetAttnDescriptor) GPUSIM_NO(cudnnGetBatchNormalizationBackwardExWorkspaceSize)
+GPUSIM_NO(cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize)
+GPUSIM_NO(cudnnGetBatchNormalizationTrainingExReserveSpaceSize) GPUSIM_NO(cudnnGetCTCLossDescriptor)
+GPUSIM_NO(cudnnGetCTCLossDescriptorEx) GPUSIM_NO(cudnnGetCTCLossDescriptor_v8) GPUSIM_NO(cudnnGetCTCLossDescriptor_v9)
+GPUSIM_NO(cudnnGetCTCLossWorkspaceSize) GPUSIM_NO(cudnnGetCTCLossWorkspaceSize_v8) GPUSIM_NO(cudnnGetCallback)
+GPUSIM_NO(cudnnGetConvolutionNdDescriptor) GPUSIM_NO(cudnnGetDropoutDescriptor)
+GPUSIM_NO(cudnnGetFoldedConvBackwardDataDescriptors) GPUSIM_NO(cudnnGetFusedOpsConstParamPackAttribute)
+GPUSIM_NO(cudnnGetFusedOpsVariantParamPackAttribute) GPUSIM_NO(cudnnGetLRNDescriptor)
+GPUSIM_NO(cudnnGetMultiHeadAttnBuffers) GPUSIM_NO(cudnnGetMultiHeadAttnWeights)
+GPUSIM_NO(cudnnGetNormalizationBackwardWorkspaceSize) GPUSIM_NO(cudnnGetNormalizationForwardTrainingWorkspaceSize)
+GPUSIM_NO(cudnnGetNormalizationTrainingReserveSpaceSize) GPUSIM_NO(cudnnGetOpTensorDescriptor)
+GPUSIM_NO(cudnnGetPooling2dDescriptor) GPUSIM_NO(cudnnGetPooling2dForwardOutputDim)
+GPUSIM_NO(cudnnGetPoolingNdDescriptor) GPUSIM_NO(cudnnGetPoolingNdForwardOutputDim)
+GPUSIM_NO(cudnnGetRNNDataDescriptor) GPUSIM_NO(cudnnGetRNNDescriptor_v8) GPUSIM_NO(cudnnGetRNNTempSpaceSizes)
+GPUSIM_NO(cudnnGetRNNWeightParams) GPUSIM_NO(cudnnGetRNNWeightSpaceSize) GPUSIM_NO(cudnnGetReduceTensorDescriptor)
+GPUSIM_NO(cudnnGetReductionIndicesSize) GPUSIM_NO(cudnnGetReductionWorkspaceSize) GPUSIM_NO(cudnnGetSeqDataDescriptor)
+GPUSIM_NO(cudnnGetTensorTransformDescriptor) GPUSIM_NO(cudnnIm2Col) GPUSIM_NO(cudnnInitTransformDest)
+GPUSIM_NO(cudnnLRNCrossChannelBackward) GPUSIM_NO(cudnnLRNCrossChannelForward) GPUSIM_NO(cudnnMakeFusedOpsPlan)
+GPUSIM_NO(cudnnMultiHeadAttnBackwardData) GPUSIM_NO(cudnnMultiHeadAttnBackwardWeights)
+GPUSIM_NO(cudnnMultiHeadAttnForward) GPUSIM_NO(cudnnNormalizationBackward)
+GPUSIM_NO(cudnnNormalizationForwardInference) GPUSIM_NO(cudnnNormalizationForwardTraining) GPUSIM_NO(cudnnOpTensor)
+GPUSIM_NO(cudnnPoolingBackward) GPUSIM_NO(cudnnPoolingForward) GPUSIM_NO(cudnnQueryRuntimeError)
+GPUSIM_NO(cudnnRNNBackwardData_v8) GPUSIM_NO(cudnnRNNBackwardWeights_v8) GPUSIM_NO(cudnnRNNForward)
+GPUSIM_NO(cudnnRNNGetClip_v8) GPUSIM_NO(cudnnRNNGetClip_v9) GPUSIM_NO(cudnnRNNSetClip_v8)
+GPUSIM_NO(cudnnRNNSetClip_v9) GPUSIM_NO(cudnnReduceTensor) GPUSIM_NO(cudnnReorderFilterAndBias)
+GPUSIM_NO(cudnnRestoreDropoutDescriptor) GPUSIM_NO(cudnnScaleTensor) GPUSIM_NO(cudnnSetActivationDescriptorSwishBeta)
+GPUSIM_NO(cudnnSetAttnDescriptor) GPUSIM_NO(cudnnSetCTCLossDescriptor) GPUSIM_NO(cudnnSetCTCLossDescriptorEx)
+GPUSIM_NO(cudnnSetCTCLossDescriptor_v8) GPUSIM_NO(cudnnSetCTCLossDescriptor_v9) GPUSIM_NO(cudnnSetCallback)
+GPUSIM_NO(cudnnSetDropoutDescriptor) GPUSIM_NO(cudnnSetFusedOpsConstParamPackAttribute)
+GPUSIM_NO(cudnnSetFusedOpsVariantParamPackAttribute) GPUSIM_NO(cudnnSetLRNDescriptor)
+GPUSIM_NO(cudnnSetOpTensorDescriptor) GPUSIM_NO(cudnnSetPooling2dDescriptor) GPUSIM_NO(cudnnSetPoolingNdDescriptor)
+GPUSIM_NO(cudnnSetRNNDataDescriptor) GPUSIM_NO(cudnnSetRNNDescriptor_v8) GPUSIM_NO(cudnnSetReduceTensorDescriptor)
+GPUSIM_NO(cudnnSetSeqDataDescriptor) GPUSIM_NO(cudnnSetSpatialTransformerNdDescriptor) GPUSIM_NO(cudnnSetTensor)
+GPUSIM_NO(cudnnSetTensorTransformDescriptor) GPUSIM_NO(cudnnSoftmaxBackward) GPUSIM_NO(cudnnSoftmaxForward)
+GPUSIM_NO(cudnnSpatialTfGridGeneratorBackward) GPUSIM_NO(cudnnSpatialTfGridGeneratorForward)
+GPUSIM_NO(cudnnSpatialTfSamplerBackward) GPUSIM_NO(cudnnSpatialTfSamplerForward) GPUSIM_NO(cudnnTransformFilter)
+GPUSIM_NO(cudnnTransformTensor) GPUSIM_NO(cudnnTransformTensorEx)
+    // clang-format on
