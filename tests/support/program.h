@@ -33,7 +33,7 @@ class RunningProgram {
   bool running();
   void send(int signal) const;
   // Kills it when the time is over: the result then says signal 9.
-  ProgramResult wait(std::chrono::seconds timeout = std::chrono::seconds(120));
+  ProgramResult wait(std::chrono::seconds timeout = std::chrono::seconds(900));
 
  private:
   std::filesystem::path out_file_;
