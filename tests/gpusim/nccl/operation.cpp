@@ -212,7 +212,8 @@ void start_watcher(World& world) {
 void watch_process_end(ncclComm& comm) {
   at_process_end([&comm] {
     std::lock_guard lock(simulator_lock());
-    if (comm.aborted || fault_of(comm.device)) return;
+    // A communicator that was destroyed has nothing left, unless its device was lost, which was reported then.
+    if (!comm.alive || comm.aborted || fault_of(comm.device)) return;
     for (const auto& [id, entry] : comm.entries) {
       if (entry.failed) continue;
       report(Finding::deadlock, "the process ends, and '" + operation(id)->what + "' has not run");
