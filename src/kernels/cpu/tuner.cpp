@@ -7,7 +7,6 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
-#include <new>
 #include <set>
 
 #include <fcntl.h>
@@ -17,6 +16,7 @@
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/simd/isa.h"
 #include "kernels/cpu/thread_scope.h"
+#include "runtime/core/aligned_memory.h"
 #include "runtime/core/error.h"
 
 namespace trifold::cpu {
@@ -53,24 +53,20 @@ TunerOptions machine_options() {
           .clock_s = steady_seconds};
 }
 
-// Buffers to measure on, filled so that no candidate meets denormals or only zeros.
+// Buffers to measure on, filled so that no candidate meets denormals or only zeros. Given back to the system when the
+// measurement is over: the heap would keep them, and the run's peak memory would show it.
 class DummyBuffer {
  public:
-  explicit DummyBuffer(std::size_t bytes)
-      : data_(static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes, 64), kAlignment))) {
+  explicit DummyBuffer(std::size_t bytes) : memory_(std::max<std::size_t>(bytes, 64)) {
     std::array<float, 7 * 1024> pattern;
     for (std::size_t i = 0; i < pattern.size(); ++i) pattern[i] = 0.1f * static_cast<float>(i % 7) - 0.25f;
     for (std::size_t done = 0; done < bytes; done += sizeof(pattern))
-      std::memcpy(data_.get() + done, pattern.data(), std::min(sizeof(pattern), bytes - done));
+      std::memcpy(data() + done, pattern.data(), std::min(sizeof(pattern), bytes - done));
   }
-  std::byte* data() const { return data_.get(); }
+  std::byte* data() const { return memory_.data(); }
 
  private:
-  static constexpr std::align_val_t kAlignment{64};
-  struct Free {
-    void operator()(std::byte* data) const { ::operator delete(data, kAlignment); }
-  };
-  std::unique_ptr<std::byte, Free> data_;
+  AlignedMemory memory_;
 };
 
 std::string key_of(const KernelRequest& request) {
