@@ -38,8 +38,8 @@ class HostDevice final : public Device {
     const std::lock_guard lock(mutex_);
     memory_.erase(memory);
   }
-  void upload(std::byte* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
-  void download(void* to, const std::byte* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void upload(std::byte* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
+  void download(void* to, const std::byte* from, std::size_t bytes) override { copy(to, from, bytes); }
   void synchronize() override {}
   std::unique_ptr<InputPort> make_input(std::byte* region, std::size_t /*bytes*/) override {
     return std::make_unique<HostInput>(region);
@@ -48,6 +48,11 @@ class HostDevice final : public Device {
   std::unique_ptr<Recording> record(const std::function<void()>& /*give*/) override { return nullptr; }
 
  private:
+  // Nothing may lie at a null pointer.
+  static void copy(void* to, const void* from, std::size_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+
   std::mutex mutex_;  // ranks of one process take memory at the same time
   std::map<std::byte*, AlignedMemory> memory_;
 };
