@@ -61,7 +61,15 @@ std::string story_of(const ncclComm& comm, const Entry& entry, const std::vector
 
 }  // namespace
 
-bool is_deadlocked(ncclComm& comm, Entry& entry, const std::vector<int>& missing) {
+std::vector<int> departed_ranks(const World& world, const std::vector<int>& ranks) {
+  std::vector<int> departed;
+  for (const int rank : ranks) {
+    if (!reason_of_absence(world, rank).empty()) departed.push_back(rank);
+  }
+  return departed;
+}
+
+bool is_deadlocked(ncclComm& comm, Entry& entry, const std::vector<int>& missing, const std::vector<int>& departed) {
   const World& world = *comm.world;
   const auto now = SteadyClock::now();
   const bool starts = now - entry.last_asked > kPause;
@@ -70,10 +78,8 @@ bool is_deadlocked(ncclComm& comm, Entry& entry, const std::vector<int>& missing
     entry.waited_since = now;
     entry.missing_cpu_ms = cpu_ms_of(world, missing);
   }
-  const bool hopeless =
-      std::any_of(missing.begin(), missing.end(), [&](int rank) { return !reason_of_absence(world, rank).empty(); });
   const double waited_s = Seconds(now - entry.waited_since).count();
-  if (!hopeless) {
+  if (departed.empty()) {
     if (waited_s < seconds_until_deadlock() * kShareOfLimit) return false;
     const std::uint64_t all_ms = cpu_ms_of(world, missing);
     const std::uint64_t used_ms = all_ms - std::min(entry.missing_cpu_ms, all_ms);

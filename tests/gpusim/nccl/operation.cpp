@@ -97,11 +97,18 @@ bool is_ready(ncclComm& comm) {
   entry.busy = true;
   bool ready = false;
   if (pin(comm, entry)) {
-    const auto missing = missing_ranks(comm, entry);
+    auto missing = missing_ranks(comm, entry);
+    // A rank may bring its data and leave between two looks: who is gone is looked for once more.
+    auto departed = departed_ranks(*comm.world, missing);
+    if (!departed.empty()) {
+      missing = missing_ranks(comm, entry);
+      std::erase_if(departed,
+                    [&](int rank) { return std::find(missing.begin(), missing.end(), rank) == missing.end(); });
+    }
     if (missing.empty()) {
       entry.failed = !signatures_agree(comm, entry);
       ready = true;
-    } else if (is_deadlocked(comm, entry, missing)) {
+    } else if (is_deadlocked(comm, entry, missing, departed)) {
       entry.failed = true;
       comm.async_error = ncclRemoteError;
       mark_faulted(comm.device, Finding::deadlock);
