@@ -5,9 +5,8 @@
 #include <span>
 #include <stdexcept>
 
-#include <dlfcn.h>
-
-#include "cudart/lz4_block.h"
+#include <lz4.h>
+#include <zstd.h>
 
 namespace gpusim {
 namespace {
@@ -48,15 +47,19 @@ constexpr std::uint64_t kFlagLz4 = 0x2000;
 constexpr std::uint64_t kFlagZstd = 0x8000;
 
 std::string decompress_zstd(std::span<const std::byte> packed, std::size_t bytes) {
-  using Decompress = std::size_t (*)(void*, std::size_t, const void*, std::size_t);
-  static const auto decompress = [] {
-    void* library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
-    return library ? reinterpret_cast<Decompress>(dlsym(library, "ZSTD_decompress")) : nullptr;
-  }();
-  if (!decompress) throw std::runtime_error("the PTX is zstd-compressed and libzstd.so.1 is not installed");
   std::string text(bytes, '\0');
-  if (decompress(text.data(), bytes, packed.data(), packed.size()) != bytes) {
+  if (ZSTD_decompress(text.data(), bytes, packed.data(), packed.size()) != bytes) {
     throw std::runtime_error("the zstd-compressed PTX does not decompress");
+  }
+  return text;
+}
+
+std::string decompress_lz4(std::span<const std::byte> packed, std::size_t bytes) {
+  std::string text(bytes, '\0');
+  const int made = LZ4_decompress_safe(reinterpret_cast<const char*>(packed.data()), text.data(),
+                                       static_cast<int>(packed.size()), static_cast<int>(bytes));
+  if (made < 0 || static_cast<std::size_t>(made) != bytes) {
+    throw std::runtime_error("the LZ4-compressed PTX does not decompress");
   }
   return text;
 }
@@ -67,7 +70,7 @@ std::string text_of(const EntryHeader& entry, const std::byte* payload) {
   if (entry.flags & kFlagZstd) {
     text = decompress_zstd(packed, entry.uncompressed_bytes);
   } else if (entry.flags & kFlagLz4) {
-    text = decompress_lz4_block(packed, entry.uncompressed_bytes);
+    text = decompress_lz4(packed, entry.uncompressed_bytes);
   } else {
     text.assign(reinterpret_cast<const char*>(payload), entry.payload_bytes);
   }

@@ -12,9 +12,14 @@
 
 namespace gpusim_client {
 
+// The runtime may be linked to the program, or have come with a library that the program loaded for itself.
 template <class Function>
 Function* find(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+  void* found = dlsym(RTLD_DEFAULT, name);
+  if (!found) {
+    if (void* runtime = dlopen("libcudart.so.13", RTLD_NOW | RTLD_NOLOAD)) found = dlsym(runtime, name);
+  }
+  return reinterpret_cast<Function*>(found);
 }
 
 inline bool available() {

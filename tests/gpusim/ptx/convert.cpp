@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "ptx/dispatch.h"
 #include "ptx/float_modifiers.h"
 #include "ptx/float_to_int.h"
 #include "ptx/lanes.h"
@@ -13,34 +14,6 @@
 
 namespace gpusim::ptx {
 namespace {
-
-template <class Visit>
-Handler visit_any_integer(Type type, Visit visit) {
-  switch (type) {
-    case Type::u8:
-    case Type::b8:
-      return visit.template operator()<std::uint8_t>();
-    case Type::s8:
-      return visit.template operator()<std::int8_t>();
-    case Type::u16:
-    case Type::b16:
-      return visit.template operator()<std::uint16_t>();
-    case Type::s16:
-      return visit.template operator()<std::int16_t>();
-    case Type::u32:
-    case Type::b32:
-      return visit.template operator()<std::uint32_t>();
-    case Type::s32:
-      return visit.template operator()<std::int32_t>();
-    case Type::u64:
-    case Type::b64:
-      return visit.template operator()<std::uint64_t>();
-    case Type::s64:
-      return visit.template operator()<std::int64_t>();
-    default:
-      return nullptr;
-  }
-}
 
 template <class D, class S>
 D clamp_to(S value) {

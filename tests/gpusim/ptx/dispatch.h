@@ -32,6 +32,14 @@ Handler visit_integer(Type type, Visit visit) {
   }
 }
 
+// The same and 8 bits, which only loads, stores and conversions have.
+template <class Visit>
+Handler visit_any_integer(Type type, Visit visit) {
+  if (type == Type::u8 || type == Type::b8) return visit.template operator()<std::uint8_t>();
+  if (type == Type::s8) return visit.template operator()<std::int8_t>();
+  return visit_integer(type, visit);
+}
+
 // The unsigned type of the same size, for what does not look at signs.
 template <class Visit>
 Handler visit_bits(Type type, Visit visit) {
