@@ -2,7 +2,7 @@
 // in shared memory, launches. Counted by the simulator; nothing to test on a real GPU.
 #include <gtest/gtest.h>
 
-#include "cuda/gpusim_client.h"
+#include "gpusim/include/gpusim_client.h"
 #include "kernels/gpu_plugin.h"
 #include "kernels/ops/activation.h"
 #include "kernels/ops/batch_norm.h"
@@ -60,9 +60,10 @@ Measured measure(const Case& each, bool own_convolutions = false) {
     measured.necessary += (each.out[i].bytes() + kSectorBytes - 1) / kSectorBytes;
   }
   const OpRun run{.backend = plugin.backend(own_convolutions), .device = &plugin.device(0), .context = case_context()};
-  const LaunchRecorder recorder;
+  gpusim_client::statistics(true);
   run_op(run, *each.op, in, out);
-  for (const GpusimLaunch& launch : recorder.launches()) {
+  gpusim_client::statistics(false);
+  for (const GpusimLaunch& launch : gpusim_client::launches()) {
     measured.sectors += launch.global_read_sectors + launch.global_write_sectors;
     // Our own convolution lays its weights out anew before the product: a pass over a small tensor, not its main loop.
     if (std::string_view(launch.kernel).find("lay_weights") == std::string_view::npos)
@@ -139,7 +140,7 @@ std::vector<Case> streaming_cases() {
 class Streaming : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    if (!on_simulator()) GTEST_SKIP() << "counted by the simulator only";
+    if (!gpusim_client::available()) GTEST_SKIP() << "counted by the simulator only";
   }
 };
 
@@ -182,7 +183,7 @@ std::vector<Case> optimizer_cases(int tensors) {
 }
 
 TEST(Optimizer, TakesAsManyLaunchesForManyTensorsAsForOne) {
-  if (!on_simulator()) GTEST_SKIP() << "counted by the simulator only";
+  if (!gpusim_client::available()) GTEST_SKIP() << "counted by the simulator only";
   const std::vector<Case> one = optimizer_cases(1);
   const std::vector<Case> many = optimizer_cases(40);
   for (std::size_t i = 0; i < one.size(); ++i) {
@@ -198,7 +199,7 @@ TEST(Optimizer, TakesAsManyLaunchesForManyTensorsAsForOne) {
 }
 
 TEST(OwnConvolution, HasNoBankConflicts) {
-  if (!on_simulator()) GTEST_SKIP() << "counted by the simulator only";
+  if (!gpusim_client::available()) GTEST_SKIP() << "counted by the simulator only";
   for (const DType type : {DType::f32, DType::f16}) {
     const TensorDesc x{{2, 16, 12, 12}, type};
     const TensorDesc w{{32, 16, 3, 3}, type};

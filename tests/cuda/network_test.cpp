@@ -2,7 +2,7 @@
 // convolution.
 #include <gtest/gtest.h>
 
-#include "cuda/gpusim_client.h"
+#include "gpusim/include/gpusim_client.h"
 #include "kernels/gpu_plugin.h"
 #include "runtime/core/parallel.h"
 #include "support/networks.h"
@@ -45,7 +45,7 @@ void expect_losses(const Trained& expected, const Trained& actual, double tolera
 
 class CudaNetwork : public testing::TestWithParam<Network> {
  protected:
-  void SetUp() override { set_stream_order(StreamOrder::lazy); }
+  void SetUp() override { gpusim_client::set_order("lazy"); }
 };
 
 constexpr int kSteps = 10;
@@ -67,7 +67,7 @@ TEST_P(CudaNetwork, AReplayedGraphGivesTheSameBits) {
 TEST_P(CudaNetwork, EagerOrderGivesTheSameBits) {
   const ModelOptions options = on_gpu(options_for(DType::f32), Convolutions::library);
   const Trained lazy = train_network(GetParam().make(), options, 3);
-  set_stream_order(StreamOrder::eager);
+  gpusim_client::set_order("eager");
   expect_same(lazy, train_network(GetParam().make(), options, 3), 0);
 }
 

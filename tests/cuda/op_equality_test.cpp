@@ -3,7 +3,7 @@
 // order.
 #include <gtest/gtest.h>
 
-#include "cuda/gpusim_client.h"
+#include "gpusim/include/gpusim_client.h"
 #include "kernels/gpu_plugin.h"
 #include "support/op_comparison.h"
 
@@ -29,8 +29,8 @@ OpCase with_images(const OpCase& op_case, Images images) {
 
 class CudaOpEquality : public testing::TestWithParam<OpCase> {
  protected:
-  void compare(bool own_convolutions, StreamOrder order) {
-    set_stream_order(order);
+  void compare(bool own_convolutions, const char* order) {
+    gpusim_client::set_order(order);
     GpuPlugin& plugin = *find_gpus().plugin;
     const ComparedBackend tested{plugin.backend(own_convolutions), &plugin.device(0)};
     std::set<std::string> missing;
@@ -69,16 +69,16 @@ std::vector<OpCase> gpu_cases() {
 }
 
 TEST_P(CudaOpEquality, InLazyOrder) {
-  compare(false, StreamOrder::lazy);
+  compare(false, "lazy");
 }
 
 TEST_P(CudaOpEquality, InEagerOrder) {
-  compare(false, StreamOrder::eager);
+  compare(false, "eager");
 }
 
 TEST_P(CudaOpEquality, OwnConvolution) {
   if (!has_convolution()) GTEST_SKIP() << "no convolution in this case";
-  compare(true, StreamOrder::lazy);
+  compare(true, "lazy");
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, CudaOpEquality, testing::ValuesIn(gpu_cases()),
