@@ -32,7 +32,9 @@ GpuSearch search() {
     GpuPlugin* plugin = make(&why_not);
     return {plugin, why_not};
   }
-  return {nullptr, "this build has no CUDA backend (there was no CUDA toolkit when it was configured)"};
+  return {nullptr, fmt::format("the CUDA backend, {}, is not beside the program; tools/build makes it where a CUDA "
+                               "toolkit with cuDNN is installed",
+                               kLibrary)};
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct KernelRequest {
   std::span<const TensorDesc> in;
   std::span<const TensorDesc> out;
   int threads = 1;
-  bool strict_math = false;         // forbid algorithms that lose accuracy (Winograd)
+  bool strict_math = false;                            // forbid algorithms that lose accuracy (Winograd)
   std::size_t scratch_limit = std::size_t{256} << 20;  // for algorithms that are faster with more: bytes
   Device* device = &host_device();                     // where it will run: one that the backend is for
 };

@@ -20,7 +20,7 @@ enum class Role {
   activation,  // made by forward nodes
   gradient,    // made by backward nodes
   parameter_gradient,
-  report,      // read by the trainer after a step
+  report,  // read by the trainer after a step
 };
 
 struct Value {
@@ -38,7 +38,7 @@ struct Node {
   std::vector<ValueId> in;
   std::vector<ValueId> out;  // a value that is updated where it lies is in both
   Phase phase = Phase::forward;
-  int layer = -1;            // index into Graph::layers
+  int layer = -1;  // index into Graph::layers
 };
 
 // How a parameter starts.
@@ -63,7 +63,7 @@ struct LayerInfo {
   std::string type;
   std::vector<ValueId> in;
   ValueId out = kNoValue;
-  std::vector<int> parameters;  // indices into Graph::parameters
+  std::vector<int> parameters;          // indices into Graph::parameters
   std::optional<DType> precision = {};  // of its activations, where the layer names one
 };
 
@@ -74,10 +74,10 @@ struct Graph {
   std::vector<LayerInfo> layers;
 
   ValueId images = kNoValue;
-  ValueId labels = kNoValue;   // i32 [N]
-  ValueId targets = kNoValue;  // f32 [N,F]; mse only
-  ValueId report = kNoValue;   // of the loss
-  ValueId output = kNoValue;   // what the loss reads: logits, log-probabilities or predictions
+  ValueId labels = kNoValue;      // i32 [N]
+  ValueId targets = kNoValue;     // f32 [N,F]; mse only
+  ValueId report = kNoValue;      // of the loss
+  ValueId output = kNoValue;      // what the loss reads: logits, log-probabilities or predictions
   ValueId loss_scale = kNoValue;  // f32 [4]; only where the loss is scaled (see LossScaling)
 
   ValueId add_value(Value value);

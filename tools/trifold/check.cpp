@@ -90,7 +90,7 @@ struct CheckCommand {
       print_table(loaded, rows, programs);
     if (program) fmt::print("\n{}", to_string(training));
     std::fflush(stdout);
-    check_memory(loaded, programs);
+    check_memory(loaded, *options.device, programs);
   }
 
   static void print_json(const std::vector<LayerRow>& rows, std::span<const Program* const> programs) {

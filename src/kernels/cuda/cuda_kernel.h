@@ -15,6 +15,7 @@
 namespace trifold::cuda {
 
 Backend& cuda_backend();
+Backend& own_conv_backend();  // the same, with our own convolutions
 
 class CudaKernel : public Kernel {
  public:

@@ -6,8 +6,6 @@
 
 namespace trifold::cuda {
 
-Backend& own_conv_backend();
-
 namespace {
 
 class CudaPlugin final : public GpuPlugin {

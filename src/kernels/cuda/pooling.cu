@@ -11,6 +11,15 @@ namespace trifold::cuda {
 namespace {
 
 // Forward of both kinds.
+// Of an op of either direction: only averages say whether padding counts.
+template <class Op>
+Windows windows_of(const Op& op, const Shape& x, const Shape& y) {
+  if constexpr (requires { op.count_pad; })
+    return make_windows(op.args, x, y, op.count_pad);
+  else
+    return make_windows(op.args, x, y);
+}
+
 template <class Op, PoolKind kKind>
 class PoolForwardKernel final : public CudaKernel {
  public:
@@ -38,13 +47,6 @@ class PoolForwardKernel final : public CudaKernel {
   }
 
  private:
-  static Windows windows_of(const Op& op, const Shape& x, const Shape& y) {
-    if constexpr (kKind == PoolKind::avg)
-      return make_windows(op.args, x, y, op.count_pad);
-    else
-      return make_windows(op.args, x, y);
-  }
-
   bool writes_argmax_;
   DType dtype_;
   ImageView view_;
@@ -79,13 +81,6 @@ class PoolBackwardKernel final : public CudaKernel {
   }
 
  private:
-  static Windows windows_of(const Op& op, const Shape& x, const Shape& y) {
-    if constexpr (kKind == PoolKind::avg)
-      return make_windows(op.args, x, y, op.count_pad);
-    else
-      return make_windows(op.args, x, y);
-  }
-
   bool gated_;
   DType dtype_;
   ImageView view_;

@@ -41,8 +41,9 @@ class Device {
   Device& operator=(const Device&) = delete;
   virtual ~Device() = default;
 
-  virtual std::string name() const = 0;  // "cpu", "cuda:0"
-  virtual bool host_memory() const = 0;  // its memory is the host's: pointers may be used directly
+  virtual std::string name() const = 0;          // "cpu", "cuda:0"
+  virtual bool host_memory() const = 0;          // its memory is the host's: pointers may be used directly
+  virtual std::size_t memory_bytes() const = 0;  // that it has
 
   virtual std::byte* allocate(std::size_t bytes) = 0;  // contents undefined; aligned for every element and vector type
   virtual void clear(std::byte* memory, std::size_t bytes) = 0;  // to zero

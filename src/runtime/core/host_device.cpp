@@ -3,6 +3,8 @@
 #include <map>
 #include <mutex>
 
+#include <unistd.h>
+
 #include "runtime/core/aligned_memory.h"
 #include "runtime/core/device.h"
 
@@ -25,6 +27,9 @@ class HostDevice final : public Device {
  public:
   std::string name() const override { return "cpu"; }
   bool host_memory() const override { return true; }
+  std::size_t memory_bytes() const override {
+    return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
+  }
 
   std::byte* allocate(std::size_t bytes) override {
     AlignedMemory memory(bytes);

@@ -1,5 +1,6 @@
 #include "runtime/train/model.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -16,6 +17,13 @@ ModelContext context_for(const NetworkSpec& network, const ModelOptions& options
           .global_batch = global_batch,
           .bn_group = options.bn_group > 0 ? options.bn_group : options.micro_batch(),
           .classes = network.classes};
+}
+
+// A single layer in f16 can lose its gradients too.
+bool uses_f16(const NetworkSpec& network, const ModelOptions& options) {
+  return options.precision == DType::f16 || std::ranges::any_of(network.layers, [](const LayerSpec& layer) {
+           return layer.values.has("precision") && parse_precision(layer.values.text("precision")) == DType::f16;
+         });
 }
 
 CompileOptions compile_options(const ModelOptions& options) {
@@ -36,7 +44,7 @@ Program compile_training(const NetworkSpec& network, const ModelOptions& options
   CompileOptions compile_as = compile_options(options);
   compile_as.optimizer = options.optimizer;
   compile_as.accumulate = options.accumulate > 1;
-  if (options.precision == DType::f16) compile_as.precision.scaling = options.loss_scaling;
+  if (uses_f16(network, options)) compile_as.precision.scaling = options.loss_scaling;
   return compile(build_graph(network, context_for(network, options, options.batch), Mode::train), compile_as);
 }
 

@@ -23,7 +23,7 @@ struct ModelOptions {
   Recompute recompute = Recompute::cheap;
   bool graphs = true;  // steps of a GPU are recorded and replayed
   DType precision = DType::f32;
-  LossScaling loss_scaling = {};  // with f16
+  LossScaling loss_scaling = {};  // where a layer is in f16
   OptimizerArgs optimizer;
   bool decay_all = false;
 
@@ -50,7 +50,7 @@ class Model {
     double scale = 1;
     double skipped = 0;  // updates
   };
-  std::optional<LossScale> loss_scale() const;  // of training in fp16
+  std::optional<LossScale> loss_scale() const;  // of training with layers in fp16
 
   void initialize(std::uint64_t seed);
 

@@ -4,8 +4,6 @@
 #include <array>
 #include <string>
 
-#include <unistd.h>
-
 #include "runtime/core/error.h"
 #include "runtime/core/parallel.h"
 #include "runtime/train/device_choice.h"
@@ -60,7 +58,7 @@ std::unique_ptr<Model> make_model(const Job& job) {
   Program training = compile_training(job.model, options);
   Program evaluation = compile_evaluation(job.model, options, training);
   const std::array<const Program*, 2> programs = {&training, &evaluation};
-  check_memory(job, programs);
+  check_memory(job, *options.device, programs);
   return std::make_unique<Model>(options, std::move(training), std::move(evaluation));
 }
 
@@ -74,13 +72,13 @@ std::size_t planned_bytes(std::span<const Program* const> programs) {
   return total;
 }
 
-void check_memory(const Job& job, std::span<const Program* const> programs) {
+void check_memory(const Job& job, const Device& device, std::span<const Program* const> programs) {
   const std::size_t needed = planned_bytes(programs);
   std::size_t limit = static_cast<std::size_t>(job.train.memory_limit_bytes);
   std::string whose = "train.memory_limit allows";
   if (limit == 0) {
-    limit = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
-    whose = "this machine has";
+    limit = device.memory_bytes();
+    whose = device.host_memory() ? "this machine has" : fmt::format("{} has", device.name());
   }
   if (needed <= limit) return;
 

@@ -12,9 +12,9 @@ namespace trifold {
 // Checks what only the whole job can show (batch-norm groups against micro-batches).
 ModelOptions model_options(const Job& job);
 
-// Refuses a job that does not fit into memory, naming its largest consumers. `programs` are compiled, not yet in
-// memory.
-void check_memory(const Job& job, std::span<const Program* const> programs);
+// Refuses a job that does not fit into the device's memory (or train.memory_limit), naming its largest consumers.
+// `programs` are compiled, not yet in memory.
+void check_memory(const Job& job, const Device& device, std::span<const Program* const> programs);
 
 // Compiles the job's programs, checks that they fit, and takes the memory.
 std::unique_ptr<Model> make_model(const Job& job);

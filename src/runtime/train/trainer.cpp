@@ -323,7 +323,7 @@ struct Trainer::Parts {
     }
     outcome.steps = state.step;
     if (run_seconds > 0) outcome.images_per_s = static_cast<double>(run_images) / run_seconds;
-    outcome.peak_bytes = peak_process_bytes();
+    outcome.peak_bytes = model->device().host_memory() ? peak_process_bytes() : model->memory_bytes();
     return outcome;
   }
 

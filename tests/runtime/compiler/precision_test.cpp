@@ -30,8 +30,8 @@ class In16Bits : public testing::TestWithParam<DType> {
  protected:
   // bf16 keeps 8 bits of a number, f16 11; a few roundings a layer add up over the layers and steps.
   double bound() const { return GetParam() == DType::bf16 ? 3e-2 : 5e-3; }
-  // A gradient also jumps where rounding moves an element across a relu's edge. Measured for the first layer, the worst:
-  // 5 % in f16. A scale or a term that is wrong shows as 50 % and more.
+  // A gradient also jumps where rounding moves an element across a relu's edge. Measured for the first layer, the
+  // worst: 5 % in f16. A scale or a term that is wrong shows as 50 % and more.
   double update_bound() const { return GetParam() == DType::bf16 ? 0.25 : 0.08; }
 };
 
@@ -135,6 +135,13 @@ TEST(LossScale, GrowsAfterGoodUpdates) {
   for (int step = 0; step < 7; ++step) test::run_step(model, options, step);
   EXPECT_EQ(model.loss_scale()->scale, 256);
   EXPECT_EQ(model.loss_scale()->skipped, 0);
+}
+
+TEST(LossScale, OneLayerInF16IsEnough) {
+  NetworkSpec spec = small_tutorial();
+  spec.layers.front().values.set("precision", std::string("fp16"));
+  Model model = make_model(spec, options_for(cpu_backend(), DType::f32));
+  EXPECT_TRUE(model.loss_scale().has_value());
 }
 
 TEST(LossScale, OnlyF16HasOne) {

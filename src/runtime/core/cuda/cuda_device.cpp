@@ -31,6 +31,14 @@ std::string CudaDevice::name() const {
   return fmt::format("cuda:{}", index_);
 }
 
+std::size_t CudaDevice::memory_bytes() const {
+  make_current();
+  std::size_t free_bytes = 0;
+  std::size_t all_bytes = 0;
+  TRIFOLD_CUDA(cudaMemGetInfo(&free_bytes, &all_bytes));
+  return all_bytes;
+}
+
 void CudaDevice::make_current() const {
   TRIFOLD_CUDA(cudaSetDevice(index_));
 }

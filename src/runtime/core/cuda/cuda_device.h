@@ -27,6 +27,7 @@ class CudaDevice final : public Device {
 
   std::string name() const override;
   bool host_memory() const override { return false; }
+  std::size_t memory_bytes() const override;
   std::byte* allocate(std::size_t bytes) override;
   void clear(std::byte* memory, std::size_t bytes) override;
   void release(std::byte* memory) noexcept override;
