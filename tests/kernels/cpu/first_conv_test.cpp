@@ -9,34 +9,15 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/simd/isa.h"
+#include "kernels/cpu/isa_tables.h"
 #include "runtime/core/layout.h"
 #include "runtime/core/parallel.h"
 #include "runtime/core/philox.h"
 
+TRIFOLD_TEST_TABLES(FirstConvLoops, first_conv_loops)
+
 namespace trifold::cpu {
-namespace generic {
-extern const FirstConvLoops first_conv_loops_table;
-}
-#if defined(__x86_64__)
-namespace avx2 {
-extern const FirstConvLoops first_conv_loops_table;
-}
-namespace avx512 {
-extern const FirstConvLoops first_conv_loops_table;
-}
-#endif
-
 namespace {
-
-const FirstConvLoops& table_of(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::avx512) return avx512::first_conv_loops_table;
-  if (isa == Isa::avx2) return avx2::first_conv_loops_table;
-#endif
-  (void)isa;
-  return generic::first_conv_loops_table;
-}
 
 // Elements (or scratch, as floats) with a guard on either side; 64-byte aligned.
 template <class T>
@@ -205,7 +186,7 @@ class FirstConvOnIsa : public testing::TestWithParam<Isa> {
   void SetUp() override {
     if (GetParam() > active_isa()) GTEST_SKIP() << "this machine has no " << isa_name(GetParam());
   }
-  const FirstConvLoops& loops() const { return table_of(GetParam()); }
+  const FirstConvLoops& loops() const { return first_conv_loops_of(GetParam()); }
   std::int64_t lanes() const { return loops().lanes; }
 };
 

@@ -11,33 +11,14 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/gemm.h"
-#include "kernels/cpu/simd/isa.h"
+#include "kernels/cpu/isa_tables.h"
 #include "runtime/core/parallel.h"
 #include "runtime/core/philox.h"
 
+TRIFOLD_TEST_TABLES(GemmLoops, gemm_loops)
+
 namespace trifold::cpu {
-namespace generic {
-extern const GemmLoops gemm_loops_table;
-}
-#if defined(__x86_64__)
-namespace avx2 {
-extern const GemmLoops gemm_loops_table;
-}
-namespace avx512 {
-extern const GemmLoops gemm_loops_table;
-}
-#endif
-
 namespace {
-
-const GemmLoops& table_of(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::avx512) return avx512::gemm_loops_table;
-  if (isa == Isa::avx2) return avx2::gemm_loops_table;
-#endif
-  (void)isa;
-  return generic::gemm_loops_table;
-}
 
 // Floats, or bytes of scratch, with a guard on either side; 64-byte aligned.
 class Guarded {
@@ -91,7 +72,7 @@ class OnIsa : public testing::TestWithParam<Isa> {
   void SetUp() override {
     if (GetParam() > active_isa()) GTEST_SKIP() << "this machine has no " << isa_name(GetParam());
   }
-  const GemmLoops& loops() const { return table_of(GetParam()); }
+  const GemmLoops& loops() const { return gemm_loops_of(GetParam()); }
 };
 
 class GemmOnIsa : public OnIsa {};

@@ -9,40 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/isa_tables.h"
 #include "kernels/cpu/simd/channel_view.h"
-#include "kernels/cpu/simd/isa.h"
 #include "runtime/core/parallel.h"
-
-// Defines accessor_of(Isa), the family's table of that instruction set.
-#if defined(__x86_64__)
-#define TRIFOLD_TEST_TABLES(Table, accessor)               \
-  namespace trifold::cpu {                                 \
-  namespace generic {                                      \
-  extern const Table accessor##_table;                     \
-  }                                                        \
-  namespace avx2 {                                         \
-  extern const Table accessor##_table;                     \
-  }                                                        \
-  namespace avx512 {                                       \
-  extern const Table accessor##_table;                     \
-  }                                                        \
-  static const Table& accessor##_of(Isa isa) {             \
-    return isa == Isa::avx512 ? avx512::accessor##_table   \
-           : isa == Isa::avx2 ? avx2::accessor##_table     \
-                              : generic::accessor##_table; \
-  }                                                        \
-  }
-#else
-#define TRIFOLD_TEST_TABLES(Table, accessor) \
-  namespace trifold::cpu {                   \
-  namespace generic {                        \
-  extern const Table accessor##_table;       \
-  }                                          \
-  static const Table& accessor##_of(Isa) {   \
-    return generic::accessor##_table;        \
-  }                                          \
-  }
-#endif
 
 #define TRIFOLD_TEST_EVERY_ISA(Fixture)                                                         \
   INSTANTIATE_TEST_SUITE_P(Isa, Fixture, testing::Values(Isa::generic, Isa::avx2, Isa::avx512), \

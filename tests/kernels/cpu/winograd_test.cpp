@@ -11,23 +11,12 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/simd/isa.h"
+#include "kernels/cpu/isa_tables.h"
 #include "runtime/core/parallel.h"
 
+TRIFOLD_TEST_TABLES(WinogradLoops, winograd_loops)
+
 namespace trifold::cpu {
-
-namespace generic {
-extern const WinogradLoops winograd_loops_table;
-}
-#if defined(__x86_64__)
-namespace avx2 {
-extern const WinogradLoops winograd_loops_table;
-}
-namespace avx512 {
-extern const WinogradLoops winograd_loops_table;
-}
-#endif
-
 namespace {
 
 constexpr double kTolerance = 2e-5;  // of the largest value
@@ -40,13 +29,7 @@ struct Case {
 };
 
 const WinogradLoops* loops_of(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::avx2) return active_isa() >= Isa::avx2 ? &avx2::winograd_loops_table : nullptr;
-  if (isa == Isa::avx512) return active_isa() >= Isa::avx512 ? &avx512::winograd_loops_table : nullptr;
-#else
-  if (isa != Isa::generic) return nullptr;
-#endif
-  return &generic::winograd_loops_table;
+  return active_isa() >= isa ? &winograd_loops_of(isa) : nullptr;
 }
 
 // Aligned scratch with a guard on either side. It starts as NaN, so that a read of what was not written shows.

@@ -15,15 +15,22 @@ int simd_lanes();
 
 }  // namespace trifold::cpu
 
+// A build for this machine alone may leave out what it does not execute.
+#if defined(TRIFOLD_NO_AVX512)
+#define TRIFOLD_AVX512 avx2
+#else
+#define TRIFOLD_AVX512 avx512
+#endif
+
 #if defined(__x86_64__)
 #define TRIFOLD_DISPATCH(Table, accessor)                            \
   namespace trifold::cpu {                                           \
   namespace generic { extern const Table accessor##_table; }         \
   namespace avx2 { extern const Table accessor##_table; }            \
-  namespace avx512 { extern const Table accessor##_table; }          \
+  namespace TRIFOLD_AVX512 { extern const Table accessor##_table; }  \
   const Table& accessor() {                                          \
     switch (active_isa()) {                                          \
-      case Isa::avx512: return avx512::accessor##_table;             \
+      case Isa::avx512: return TRIFOLD_AVX512::accessor##_table;     \
       case Isa::avx2: return avx2::accessor##_table;                 \
       case Isa::generic: break;                                      \
     }                                                                \
