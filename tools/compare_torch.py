@@ -8,12 +8,14 @@
 Exit code 0: every loss agrees within --tolerance (relative). 1: one does not. 77: torch or safetensors is not installed.
 """
 import argparse
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / os.environ.get("TRIFOLD_BUILD", "build/release")
 
 try:
     import torch
@@ -29,7 +31,7 @@ DEFAULT_JOBS = [("tutorial", 32, 0.01), ("resnet20", 32, 0.01), ("mobilenet_v1",
 
 
 def trifold_losses(job, settings, steps, dump):
-    command = [ROOT / "build/release/step_bench", job, "--steps", str(steps), "--dump", dump]
+    command = [BUILD / "step_bench", job, "--steps", str(steps), "--dump", dump]
     for setting in settings:
         command += ["--set", setting]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -75,7 +77,7 @@ def main():
                         f'train.optimizer={{"type":"sgd","lr":{lr},"momentum":0.9,"weight_decay":0.0001}}']
             dump = f"{folder}/first.safetensors"
             ours = trifold_losses(job, settings, args.steps, dump)
-            resolved, first = torch_net.resolve(ROOT / "build/release/trifold", job, settings), load_file(dump)
+            resolved, first = torch_net.resolve(BUILD / "trifold", job, settings), load_file(dump)
             theirs = torch_losses(resolved, first, args.steps)
             worst = largest_difference(ours, theirs)
             yardstick = ""

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
+#include <fstream>
 #include <stdexcept>
 #include <unordered_map>
+
+#include <unistd.h>
 
 #include "cudart/api_call.h"
 #include "cudart/device_model.h"
@@ -54,15 +57,34 @@ PtxModule* module_on(RegisteredModule& module, int device) {
   return loaded.get();
 }
 
+// GPUSIM_COVERAGE, with the process's number for %p: programs that start others write a file each.
+std::string coverage_file() {
+  std::string file = std::getenv("GPUSIM_COVERAGE");
+  if (const std::size_t at = file.find("%p"); at != std::string::npos) file.replace(at, 2, std::to_string(::getpid()));
+  return file;
+}
+
 void write_coverage_file() {
   const std::lock_guard lock(simulator_lock());
   std::vector<PtxModule*> modules;
-  for (const auto& module : registry().modules) {
+  for (auto& module : registry().modules) {
+    module_on(module, 0);  // its lines count even if no kernel of it was ever launched
     for (const auto& loaded : module.loaded) {
       if (loaded) modules.push_back(loaded.get());
     }
   }
-  write_coverage(modules, std::getenv("GPUSIM_COVERAGE"));
+  write_coverage(modules, coverage_file());
+}
+
+// The PTX of every module, for ptxas: <folder>/<number>.ptx. How many there are.
+int write_ptx_files(const std::string& folder) {
+  const std::lock_guard lock(simulator_lock());
+  int number = 0;
+  for (const auto& module : registry().modules) {
+    const PtxImage* image = best_image(module.images, compute_capability());
+    if (image) std::ofstream(folder + '/' + std::to_string(number++) + ".ptx") << image->text;
+  }
+  return number;
 }
 
 RegisteredModule* add_module(const void* wrapper) {
@@ -161,4 +183,8 @@ GPUSIM_API void __cudaRegisterVar(void** module, char* host_variable, char*, con
 
 GPUSIM_API void __cudaRegisterManagedVar(void**, void**, char*, const char* name, int, std::size_t, int, int) {
   report(Finding::unsupported, std::string("__managed__ variable ") + name + ": managed memory is not simulated");
+}
+
+extern "C" int gpusim_write_ptx(const char* folder) {
+  return gpusim::write_ptx_files(folder);
 }

@@ -37,4 +37,7 @@ int gpusim_launch(int index, GpusimLaunch* launch);  // 0: done, 1: no such laun
 
 // "lazy": streams run as late as ordering allows; "eager": at once. Takes effect for work enqueued from now on.
 void gpusim_set_order(const char* order);
+
+// Writes the PTX of every module of the process into a folder, 0.ptx, 1.ptx and so on, and returns how many.
+int gpusim_write_ptx(const char* folder);
 }

@@ -62,4 +62,10 @@ inline std::vector<GpusimLaunch> launches() {
   return all;
 }
 
+// How many modules' PTX is now in that folder, as 0.ptx, 1.ptx and so on.
+inline int write_ptx(const std::string& folder) {
+  auto* write = find<int(const char*)>("gpusim_write_ptx");
+  return write ? write(folder.c_str()) : 0;
+}
+
 }  // namespace gpusim_client
