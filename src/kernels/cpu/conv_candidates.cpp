@@ -216,6 +216,11 @@ class CandidateList {
     if (!in_place) add_onednn(Conversion::plain);
   }
 
+  void add_bf16() {
+    add_onednn(Conversion::weights);
+    add_onednn(Conversion::all);
+  }
+
   void add_last_resort() {
     if (candidates_.empty()) add_onednn(Conversion::plain, ConvAlgorithm::direct, true);
   }
@@ -248,6 +253,10 @@ class CandidateList {
 std::vector<KernelPtr> conv_candidates(const KernelRequest& request) {
   const ConvProblem problem = problem_of(request);
   CandidateList list(problem);
+  if (problem.x.dtype != DType::f32) {
+    list.add_bf16();
+    return list.take();
+  }
   if (!request.strict_math) list.add_winograd();
   list.add_direct();
   list.add_last_resort();

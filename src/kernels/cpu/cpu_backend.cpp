@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/bf16.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/simd/isa.h"
+#include "kernels/cpu/tuner.h"
 #include "kernels/layout_rules.h"
 #include "kernels/ops/conv2d.h"
 #include "kernels/ops/shape_ops.h"
@@ -17,6 +19,13 @@ using Tensors = std::span<const TensorDesc>;
 class CpuBackend final : public Backend {
  public:
   CpuBackend() : Backend("cpu", [](auto... tensors) { cpu::convert(tensors...); }) {}
+
+  KernelPtr make(const KernelRequest& request) const override {
+    std::vector<KernelPtr> candidates = cpu::bf16_candidates(request);
+    if (candidates.empty()) return Backend::make(request);
+    candidates.push_back(Backend::make(request));
+    return cpu::fastest_kernel(cpu::machine_tuner(), request, std::move(candidates));
+  }
 
   LayoutChoice choose_layouts(const Op& op, Tensors in, Tensors out) const override {
     const std::string_view name = op.name();

@@ -3,6 +3,7 @@
 #include "kernels/ops/linear.h"
 
 #include "kernels/backend.h"
+#include "kernels/cpu/linear_candidates.h"
 #include "kernels/cpu/linear_gemm.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/thread_scope.h"
@@ -22,8 +23,12 @@ InnerProductProblem problem_of(const KernelRequest& request, Pass pass) {
   TRIFOLD_CHECK(x.layout == w.layout, "{}: columns of x ({}) and w ({}) lie in different order", request.op.name(),
                 to_string(x.layout), to_string(w.layout));
   TRIFOLD_CHECK(y.layout.plain(), "{}: y is plain, not {}", request.op.name(), to_string(y.layout));
-  InnerProductProblem problem = {
-      .pass = pass, .batch = x.shape[0], .in = w.shape[1], .out = w.shape[0], .threads = request.threads};
+  InnerProductProblem problem = {.pass = pass,
+                                 .batch = x.shape[0],
+                                 .in = w.shape[1],
+                                 .out = w.shape[0],
+                                 .type = y.dtype,
+                                 .threads = request.threads};
   if (pass == Pass::forward) {
     problem.bias = op_as<LinearForward>(request).bias;
     problem.relu = op_as<LinearForward>(request).relu;
@@ -122,19 +127,28 @@ class OwnLinear final : public Kernel {
   LinearGemm gemm_;
 };
 
-template <Pass pass>
-KernelPtr make_linear(const KernelRequest& request) {
-  const InnerProductProblem problem = problem_of(request, pass);
-  std::vector<KernelPtr> candidates;
-  candidates.push_back(std::make_unique<OwnLinear>(problem));
-  if (auto primitive = InnerProductPrimitive::create(problem))
-    candidates.push_back(std::make_unique<OneDnnLinear>(problem, std::move(*primitive)));
-  return fastest_kernel(machine_tuner(), request, std::move(candidates));
+Pass pass_of(const Op& op) {
+  if (op.name() == "linear.forward") return Pass::forward;
+  return op.name() == "linear.backward_data" ? Pass::backward_data : Pass::backward_weights;
 }
 
-const RegisterKernel forward(cpu_backend(), "linear.forward", make_linear<Pass::forward>);
-const RegisterKernel backward_data(cpu_backend(), "linear.backward_data", make_linear<Pass::backward_data>);
-const RegisterKernel backward_weights(cpu_backend(), "linear.backward_weights", make_linear<Pass::backward_weights>);
+KernelPtr make_linear(const KernelRequest& request) {
+  return fastest_kernel(machine_tuner(), request, linear_candidates(request));
+}
+
+const RegisterKernel forward(cpu_backend(), "linear.forward", make_linear);
+const RegisterKernel backward_data(cpu_backend(), "linear.backward_data", make_linear);
+const RegisterKernel backward_weights(cpu_backend(), "linear.backward_weights", make_linear);
 
 }  // namespace
+
+std::vector<KernelPtr> linear_candidates(const KernelRequest& request) {
+  const InnerProductProblem problem = problem_of(request, pass_of(request.op));
+  std::vector<KernelPtr> candidates;
+  if (problem.type == DType::f32) candidates.push_back(std::make_unique<OwnLinear>(problem));
+  if (auto primitive = InnerProductPrimitive::create(problem))
+    candidates.push_back(std::make_unique<OneDnnLinear>(problem, std::move(*primitive)));
+  return candidates;
+}
+
 }  // namespace trifold::cpu

@@ -60,9 +60,13 @@ std::string onednn_version() {
 
 std::optional<InnerProductPrimitive> InnerProductPrimitive::create(const InnerProductProblem& problem) {
   const ThreadScope scope(problem.threads);
-  const DnnlDesc x({problem.batch, problem.in}, memory::data_type::f32, DnnlTag::ab);
-  const DnnlDesc w({problem.out, problem.in}, memory::data_type::f32, DnnlTag::ab);
-  const DnnlDesc y({problem.batch, problem.out}, memory::data_type::f32, DnnlTag::ab);
+  const auto type = onednn_type(problem.type);
+  if (!type) return std::nullopt;
+  const DnnlDesc x({problem.batch, problem.in}, *type, DnnlTag::ab);
+  const DnnlDesc w_read({problem.out, problem.in}, *type, DnnlTag::ab);
+  const DnnlDesc w_written({problem.out, problem.in}, memory::data_type::f32, DnnlTag::ab);
+  const DnnlDesc& w = problem.pass == Pass::backward_weights ? w_written : w_read;
+  const DnnlDesc y({problem.batch, problem.out}, *type, DnnlTag::ab);
   const DnnlDesc bias = problem.bias ? DnnlDesc({problem.out}, memory::data_type::f32, DnnlTag::a) : DnnlDesc();
   auto chain = std::make_unique<PrimitiveChain>(problem.threads);
 
@@ -80,7 +84,7 @@ std::optional<InnerProductPrimitive> InnerProductPrimitive::create(const InnerPr
   bool made = false;
   try {
     const auto forward = describe<dnnl::inner_product_forward>(onednn_attributes(problem.relu),
-                                                               dnnl::prop_kind::forward_training, x, w, bias, y);
+                                                               dnnl::prop_kind::forward_training, x, w_read, bias, y);
     switch (problem.pass) {
       case Pass::forward:
         made = add.operator()<dnnl::inner_product_forward>(forward, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},

@@ -50,7 +50,8 @@ enum class Conversion {
   plain,    // every tensor, to row-major
 };
 
-// In backward passes x, w, y stand for dx, dw, dy where that is what the pass reads or writes.
+// In backward passes x, w, y stand for dx, dw, dy where that is what the pass reads or writes. In f32, or in bf16 where
+// the processor executes it (see bf16.h); gradients of weights and bias, and the bias itself, are in f32 even then.
 struct ConvProblem {
   Pass pass = Pass::forward;
   TensorDesc x;  // [N,C,H,W]
@@ -67,10 +68,10 @@ struct ConvProblem {
 
 // What a pass writes is const here too: oneDNN's handles know no const, so it is cast away once, at binding.
 struct ConvBuffers {
-  const float* x = nullptr;
-  const float* w = nullptr;
-  const float* y = nullptr;
-  const float* bias = nullptr;  // [O]
+  const void* x = nullptr;
+  const void* w = nullptr;
+  const void* y = nullptr;
+  const void* bias = nullptr;  // [O]
 };
 
 class ConvPrimitive : public Primitive {
@@ -95,14 +96,15 @@ struct InnerProductProblem {
   std::int64_t out = 0;    // O
   bool bias = false;
   bool relu = false;
+  DType type = DType::f32;  // or bf16, with gradients of weights and bias, and the bias itself, in f32
   int threads = 1;
 };
 
 struct InnerProductBuffers {
-  const float* x = nullptr;     // [N,I]
-  const float* w = nullptr;     // [O,I]
-  const float* y = nullptr;     // [N,O]
-  const float* bias = nullptr;  // [O]
+  const void* x = nullptr;     // [N,I]
+  const void* w = nullptr;     // [O,I]
+  const void* y = nullptr;     // [N,O]
+  const void* bias = nullptr;  // [O]
 };
 
 class InnerProductPrimitive : public Primitive {

@@ -45,8 +45,9 @@ std::optional<dnnl::memory::data_type> onednn_type(DType type) {
       return dnnl::memory::data_type::s32;
     case DType::u8:
       return dnnl::memory::data_type::u8;
-    case DType::f16:
     case DType::bf16:
+      return dnnl::memory::data_type::bf16;
+    case DType::f16:
     case DType::f64:
       break;
   }

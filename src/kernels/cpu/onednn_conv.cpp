@@ -13,6 +13,12 @@ using dnnl::memory;
 
 enum Buffer { kX, kW, kY, kBias };
 
+memory::data_type element_type(const TensorDesc& tensor) {
+  const auto type = onednn_type(tensor.dtype);
+  TRIFOLD_CHECK(type, "oneDNN has no convolution of {}", to_string(tensor));
+  return *type;
+}
+
 DnnlDesc image_desc(const TensorDesc& tensor, Conversion conversion) {
   TRIFOLD_CHECK(tensor.layout.plain() || tensor.layout.order == Order::channel_block, "not the layout of an image: {}",
                 to_string(tensor.layout));
@@ -22,7 +28,7 @@ DnnlDesc image_desc(const TensorDesc& tensor, Conversion conversion) {
   } else if (conversion != Conversion::plain && !tensor.layout.plain()) {
     tag = blocked_tag(tensor.layout.block, DnnlTag::nChw8c, DnnlTag::nChw16c);
   }
-  return {onednn_dims(tensor.shape), memory::data_type::f32, tag};
+  return {onednn_dims(tensor.shape), element_type(tensor), tag};
 }
 
 // oneDNN has the groups as a dim of their own; in memory that makes no difference.
@@ -58,7 +64,7 @@ DnnlDesc weights_desc(const TensorDesc& tensor, std::int64_t groups, Conversion 
   DnnlTag tag = DnnlTag::any;
   if (conversion == Conversion::none) tag = weights_tag(tensor.layout, groups > 1);
   if (conversion == Conversion::plain) tag = weights_tag({}, groups > 1);
-  return {weights_dims(tensor.shape, groups), memory::data_type::f32, tag};
+  return {weights_dims(tensor.shape, groups), element_type(tensor), tag};
 }
 
 std::string weights_name(const DnnlDesc& desc, const memory::dims& dims) {
@@ -106,8 +112,10 @@ auto describe_forward(const ConvDescs& descs, const Window& window, dnnl::algori
                                              window.pad, window.pad);
 }
 
-// The forward convolution that a gradient's description asks for; its layouts do not matter.
-auto describe_hint(const ConvProblem& problem, const Window& window) {
+// The forward convolution that a gradient's description asks for; its layouts do not matter. Of 16-bit images it has
+// 16-bit weights, even where their gradient is in f32.
+auto describe_hint(ConvProblem problem, const Window& window) {
+  problem.w.dtype = problem.x.dtype;
   return describe_forward(ConvDescs(problem, Conversion::all, Conversion::all), window,
                           dnnl::algorithm::convolution_direct, false);
 }

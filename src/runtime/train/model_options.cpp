@@ -4,6 +4,9 @@
 #include <array>
 #include <string>
 
+#include <spdlog/spdlog.h>
+
+#include "kernels/cpu/bf16.h"
 #include "runtime/core/error.h"
 #include "runtime/core/parallel.h"
 #include "runtime/train/device_choice.h"
@@ -20,6 +23,14 @@ std::int64_t largest_group(std::int64_t micro_batch, std::int64_t wanted) {
 
 std::string megabytes(std::size_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+// A CPU may store what it cannot compute in.
+void say_what_is_computed_in_float(DType precision) {
+  if (precision == DType::f16)
+    spdlog::info("fp16: numbers are stored in 16 bits and computed in float, as everywhere on a CPU");
+  if (precision == DType::bf16 && !cpu::why_no_bf16().empty())
+    spdlog::info("bf16: {}; numbers are stored in 16 bits and computed in float", cpu::why_no_bf16());
 }
 
 }  // namespace
@@ -55,6 +66,7 @@ ModelOptions model_options(const Job& job) {
 
 std::unique_ptr<Model> make_model(const Job& job) {
   const ModelOptions options = model_options(job);
+  if (options.device->host_memory()) say_what_is_computed_in_float(options.precision);
   Program training = compile_training(job.model, options);
   Program evaluation = compile_evaluation(job.model, options, training);
   const std::array<const Program*, 2> programs = {&training, &evaluation};
