@@ -72,8 +72,8 @@ class Ptxas : public ::testing::TestWithParam<int> {
     for (int i = 0; i < modules_; ++i) {
       const std::string ptx = (folder().path() / fmt::format("{}.ptx", i)).string();
       const std::string messages = fmt::format("{}.{}", ptx, architecture);
-      EXPECT_EQ(std::system(fmt::format("ptxas -v -arch=sm_{} {} -o /dev/null 2>{}", architecture, ptx, messages).c_str()),
-                0)
+      EXPECT_EQ(
+          std::system(fmt::format("ptxas -v -arch=sm_{} {} -o /dev/null 2>{}", architecture, ptx, messages).c_str()), 0)
           << ptx;
       for (Compiled& each : read_messages(messages))
         if (is_ours(each.kernel)) all.push_back(std::move(each));
@@ -84,8 +84,9 @@ class Ptxas : public ::testing::TestWithParam<int> {
   inline static int modules_ = 0;
 };
 
-// Two blocks of 256 threads: one computes while the other waits for memory.
-constexpr int kLeastWarps = 16;
+// What the own convolution's product comes to with its tile of results in registers: three blocks of 128 threads. All
+// other kernels have room for more.
+constexpr int kLeastWarps = 12;
 
 TEST_P(Ptxas, NothingIsSpilledAndWarpsFit) {
   const std::vector<Compiled> all = compile(GetParam());

@@ -93,7 +93,12 @@ double primitives_bound_seconds(const Job& job) {
     };
     const auto product = [&](Pass pass, const TensorDesc& rows, const TensorDesc& w, bool bias) {
       return once([&] {
-        return product_seconds({pass, rows.shape[0], w.shape[1], w.shape[0], bias, false, options.threads});
+        return product_seconds({.pass = pass,
+                                .batch = rows.shape[0],
+                                .in = w.shape[1],
+                                .out = w.shape[0],
+                                .bias = bias,
+                                .threads = options.threads});
       });
     };
     const auto conv = [&](Pass pass, ValueId x, ValueId w, ValueId y, const Conv2dArgs& args, bool bias) {

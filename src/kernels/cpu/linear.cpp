@@ -27,8 +27,8 @@ InnerProductProblem problem_of(const KernelRequest& request, Pass pass) {
                                  .batch = x.shape[0],
                                  .in = w.shape[1],
                                  .out = w.shape[0],
-                                 .type = y.dtype,
-                                 .threads = request.threads};
+                                 .threads = request.threads,
+                                 .type = y.dtype};
   if (pass == Pass::forward) {
     problem.bias = op_as<LinearForward>(request).bias;
     problem.relu = op_as<LinearForward>(request).relu;

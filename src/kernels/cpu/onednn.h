@@ -96,8 +96,8 @@ struct InnerProductProblem {
   std::int64_t out = 0;    // O
   bool bias = false;
   bool relu = false;
-  DType type = DType::f32;  // or bf16, with gradients of weights and bias, and the bias itself, in f32
   int threads = 1;
+  DType type = DType::f32;  // or bf16, with gradients of weights and bias, and the bias itself, in f32
 };
 
 struct InnerProductBuffers {
