@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/guarded_array.h"
 #include "kernels/cpu/isa_tables.h"
 #include "runtime/core/layout.h"
 #include "runtime/core/parallel.h"
@@ -18,45 +19,6 @@ TRIFOLD_TEST_TABLES(FirstConvLoops, first_conv_loops)
 
 namespace trifold::cpu {
 namespace {
-
-// Elements (or scratch, as floats) with a guard on either side; 64-byte aligned.
-template <class T>
-class Guarded {
- public:
-  explicit Guarded(std::int64_t count, T fill = NAN) : count_(static_cast<std::size_t>(count)) {
-    storage_.assign(count_ + 2 * kGuard + 64 / sizeof(T), kPattern);
-    const auto address = reinterpret_cast<std::uintptr_t>(storage_.data() + kGuard);
-    offset_ = kGuard + (64 - address % 64) % 64 / sizeof(T);
-    std::fill_n(storage_.data() + offset_, count_, fill);
-  }
-  std::span<T> span() { return {storage_.data() + offset_, count_}; }
-  std::span<std::byte> bytes() { return std::as_writable_bytes(span()); }
-  void expect_intact(const std::string& what) const {
-    for (std::size_t i = 0; i < storage_.size(); ++i) {
-      if (i >= offset_ && i < offset_ + count_) continue;
-      ASSERT_EQ(storage_[i], kPattern) << what << ": guard " << static_cast<std::ptrdiff_t>(i - offset_) << " of "
-                                       << count_;
-    }
-  }
-
- private:
-  static constexpr std::size_t kGuard = 64;
-  static constexpr T kPattern = 12345.75;
-  std::size_t count_;
-  std::size_t offset_;
-  std::vector<T> storage_;
-};
-
-Guarded<float> scratch_of(std::size_t bytes) {
-  return Guarded<float>(static_cast<std::int64_t>((bytes + sizeof(float) - 1) / sizeof(float)));
-}
-
-std::vector<float> random_floats(std::int64_t count, std::uint32_t stream) {
-  RandomSequence random(7, Purpose::synthetic, stream);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) value = random.uniform(-1, 1);
-  return values;
-}
 
 template <class Values>
 double at(const Values& values, std::int64_t index) {
@@ -120,8 +82,8 @@ void check(const FirstConvShape& s, int threads, const Options& options, const F
   const std::int64_t sums = options.statistics ? s.stat_groups() * s.out : 0;
 
   const FirstConv conv(s, threads, loops);
-  Guarded<float> y(outputs), dw(s.out * taps, 0.25f), dbias(s.out, 0.25f);
-  Guarded<double> stat_sum(sums), stat_sumsq(sums);
+  GuardedArray<float> y(outputs), dw(s.out * taps, 0.25f), dbias(s.out, 0.25f);
+  GuardedArray<double> stat_sum(sums), stat_sumsq(sums);
   auto forward_scratch = scratch_of(conv.forward_scratch_bytes());
   auto weights_scratch = scratch_of(conv.backward_weights_scratch_bytes());
   conv.forward({.x = x,
@@ -173,10 +135,10 @@ void check(const FirstConvShape& s, int threads, const Options& options, const F
     ASSERT_NEAR(stat_sum.span()[i], expected_sum[i], 1e-6 * (expected_sumsq[i] + 10)) << "stat_sum of " << where;
     ASSERT_NEAR(stat_sumsq.span()[i], expected_sumsq[i], 1e-6 * (expected_sumsq[i] + 10)) << "stat_sumsq of " << where;
   }
-  for (const Guarded<float>* buffer : {&y, &dw, &dbias, &forward_scratch, &weights_scratch}) {
+  for (const GuardedArray<float>* buffer : {&y, &dw, &dbias, &forward_scratch, &weights_scratch}) {
     ASSERT_NO_FATAL_FAILURE(buffer->expect_intact(where));
   }
-  for (const Guarded<double>* buffer : {&stat_sum, &stat_sumsq}) {
+  for (const GuardedArray<double>* buffer : {&stat_sum, &stat_sumsq}) {
     ASSERT_NO_FATAL_FAILURE(buffer->expect_intact(where));
   }
 }

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/guarded_array.h"
 #include "kernels/cpu/isa_tables.h"
 #include "runtime/core/parallel.h"
 #include "runtime/core/philox.h"
@@ -20,43 +21,7 @@ TRIFOLD_TEST_TABLES(GemmLoops, gemm_loops)
 namespace trifold::cpu {
 namespace {
 
-// Floats, or bytes of scratch, with a guard on either side; 64-byte aligned.
-class Guarded {
- public:
-  explicit Guarded(std::int64_t floats, float fill = NAN) : floats_(static_cast<std::size_t>(floats)) {
-    storage_.assign(floats_ + 2 * kGuard + 16, kPattern);
-    const auto address = reinterpret_cast<std::uintptr_t>(storage_.data() + kGuard);
-    offset_ = kGuard + (64 - address % 64) % 64 / sizeof(float);
-    std::fill_n(storage_.data() + offset_, floats_, fill);
-  }
-  std::span<float> span() { return {storage_.data() + offset_, floats_}; }
-  std::span<std::byte> bytes() { return std::as_writable_bytes(span()); }
-  void expect_intact(const char* what) const {
-    for (std::size_t i = 0; i < storage_.size(); ++i) {
-      if (i >= offset_ && i < offset_ + floats_) continue;
-      ASSERT_EQ(storage_[i], kPattern) << what << ": guard " << static_cast<std::ptrdiff_t>(i - offset_) << " of "
-                                       << floats_;
-    }
-  }
-
- private:
-  static constexpr std::size_t kGuard = 64;
-  static constexpr float kPattern = 12345.75f;
-  std::size_t floats_;
-  std::size_t offset_;
-  std::vector<float> storage_;
-};
-
-Guarded scratch_of(std::size_t bytes) {
-  return Guarded(static_cast<std::int64_t>(bytes / sizeof(float)));
-}
-
-std::vector<float> random_floats(std::int64_t count, std::uint32_t stream) {
-  RandomSequence random(7, Purpose::synthetic, stream);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) value = random.uniform(-1, 1);
-  return values;
-}
+using Guarded = GuardedArray<float>;
 
 float at(std::span<const float> values, std::int64_t index) {
   return values[static_cast<std::size_t>(index)];
