@@ -12,6 +12,7 @@ void add_export_command(CLI::App& app);
 void add_devices_command(CLI::App& app);
 void add_layers_command(CLI::App& app);
 void add_resolve_command(CLI::App& app);
+void add_schedule_command(CLI::App& app);
 void add_schema_command(CLI::App& app);
 
 }  // namespace trifold

@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   trifold::add_devices_command(app);
   trifold::add_layers_command(app);
   trifold::add_resolve_command(app);
+  trifold::add_schedule_command(app);
   trifold::add_schema_command(app);
   try {
     app.parse(argc, argv);

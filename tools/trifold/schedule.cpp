@@ -1,0 +1,47 @@
+// trifold schedule: a pipeline's schedule as text, with its bubble and what each stage must hold, before any device is
+// needed.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "commands.h"
+#include "parallel/pipeline_timeline.h"
+
+namespace trifold {
+namespace {
+
+struct ScheduleCommand {
+  std::string name = "1f1b";
+  Pipeline pipeline{.stages = 4, .micro_batches = 8};
+  std::vector<double> costs = {1, 1, 1};
+
+  void run() {
+    pipeline.kind = parse_pipeline_schedule(name);
+    const StageCost cost{costs[0], costs[1], costs[2]};
+    const Timeline timeline = play(pipeline, std::vector<StageCost>(static_cast<std::size_t>(pipeline.stages), cost));
+    const double unit = std::min({cost.forward, cost.input_gradient, cost.weight_gradient}) / pipeline.chunks;
+    fmt::print("{}\n", to_text(timeline, unit));
+    fmt::print("bubble: {:.1f} % of the work, {:.1f} % of the step\n", 100 * timeline.bubble(),
+               100 * timeline.bubble() / (1 + timeline.bubble()));
+    fmt::print("held: {} micro-batches{} by stages 0 to {}\n", fmt::join(timeline.held, ", "),
+               pipeline.chunks > 1 ? " of a chunk" : "", pipeline.stages - 1);
+  }
+};
+
+}  // namespace
+
+void add_schedule_command(CLI::App& app) {
+  auto command = std::make_shared<ScheduleCommand>();
+  CLI::App* sub =
+      app.add_subcommand("schedule", "shows the order of a pipeline's work: trifold schedule 1f1b --stages 4");
+  sub->add_option("name", command->name, "gpipe, 1f1b, interleaved, zero-bubble or zero-bubble-h2");
+  sub->add_option("--stages", command->pipeline.stages, "pipeline stages (default 4)");
+  sub->add_option("--micro-batches", command->pipeline.micro_batches, "parts of a batch (default 8)");
+  sub->add_option("--chunks", command->pipeline.chunks, "chunks of layers a stage, for interleaved (default 1)");
+  sub->add_option("--costs", command->costs, "of forward, input gradient, weight gradient (default 1,1,1)")
+      ->delimiter(',')
+      ->expected(3)
+      ->check(CLI::PositiveNumber);
+  sub->callback([command] { command->run(); });
+}
+
+}  // namespace trifold
