@@ -63,7 +63,7 @@ class LocalCommunicatorTest : public testing::TestWithParam<int> {
 };
 
 // Nothing, less than a chunk, exactly one, many and a bit.
-const std::vector<std::size_t> kCounts = {0, 1, 1000, 16384, 100001};
+const std::vector<std::size_t> kCounts = {0, 1, 1000, 16384, 40001};
 
 TEST_P(LocalCommunicatorTest, AllReduceGivesEveryRankTheSameBits) {
   for (const std::size_t count : kCounts) {
@@ -143,20 +143,22 @@ TEST_P(LocalCommunicatorTest, MessagesArriveInOrder) {
 // As gradients are: announced while others are still under way, waited for in the end and in any order.
 TEST_P(LocalCommunicatorTest, ManyAreUnderWayAtOnce) {
   constexpr std::size_t kBuckets = 30;
+  std::vector<std::vector<float>> expected;
+  for (std::size_t i = 0; i < kBuckets; ++i) expected.push_back(sum_of(ranks(), 100 * i));
   run([&](Communicator& mine) {
     for (int step = 0; step < 5; ++step) {
       std::vector<std::vector<float>> buckets;
       std::vector<Ticket> tickets;
-      for (std::size_t i = 0; i < kBuckets; ++i) buckets.push_back(numbers_of(mine.rank(), 500 * i));
+      for (std::size_t i = 0; i < kBuckets; ++i) buckets.push_back(numbers_of(mine.rank(), 100 * i));
       for (auto& bucket : buckets) tickets.push_back(mine.all_reduce(bucket));
       for (std::size_t i = kBuckets; i-- > 0;) mine.wait(tickets[i]);
-      for (std::size_t i = 0; i < kBuckets; ++i) EXPECT_EQ(buckets[i], sum_of(ranks(), 500 * i));
+      EXPECT_EQ(buckets, expected);
       mine.barrier();
     }
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, LocalCommunicatorTest, testing::Values(1, 2, 3, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, LocalCommunicatorTest, testing::Values(1, 2, 3, 5));
 
 TEST(LocalCommunicator, ARankThatDoesNotArriveIsNamed) {
   const std::vector<std::string> errors = run_ranks({.size = 3, .patience = 50ms}, [](Communicator& mine) {
