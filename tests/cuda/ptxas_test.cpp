@@ -84,8 +84,8 @@ class Ptxas : public ::testing::TestWithParam<int> {
   inline static int modules_ = 0;
 };
 
-// What the own convolution's product comes to with its tile of results in registers: three blocks of 128 threads. All
-// other kernels have room for more.
+// What the two kernels come to that keep most in registers: the own convolution's product, with its tile of results
+// (three blocks of 128 threads), and the loss of many classes on sm_120.
 constexpr int kLeastWarps = 12;
 
 TEST_P(Ptxas, NothingIsSpilledAndWarpsFit) {

@@ -1,6 +1,7 @@
 #include "kernels/cpu/bf16.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstring>
@@ -104,7 +105,7 @@ bool is_in_bf16(const KernelRequest& request) {
 
 std::string failure_in_child(const std::function<bool()>& attempt) {
   const pid_t child = ::fork();
-  if (child < 0) return fmt::format("it could not be tried ({})", std::strerror(errno));
+  if (child < 0) return fmt::format("they could not be tried ({})", std::strerror(errno));
   if (child == 0) {
     ::alarm(kPatienceSeconds);
     for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ::signal(signal, SIG_DFL);  // no sanitizer's report
@@ -119,7 +120,7 @@ std::string failure_in_child(const std::function<bool()>& attempt) {
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFSIGNALED(status)) return fmt::format("trying them ended with '{}'", ::strsignal(WTERMSIG(status)));
-  return WEXITSTATUS(status) == 0 ? "" : "they give wrong results";
+  return WEXITSTATUS(status) == 0 ? "" : "oneDNN has no right result with them";
 }
 
 const std::string& why_no_bf16() {

@@ -10,7 +10,6 @@
 namespace trifold::cuda {
 namespace {
 
-// Forward of both kinds.
 // Of an op of either direction: only averages say whether padding counts.
 template <class Op>
 Windows windows_of(const Op& op, const Shape& x, const Shape& y) {
@@ -20,6 +19,7 @@ Windows windows_of(const Op& op, const Shape& x, const Shape& y) {
     return make_windows(op.args, x, y);
 }
 
+// Forward of both kinds.
 template <class Op, PoolKind kKind>
 class PoolForwardKernel final : public CudaKernel {
  public:

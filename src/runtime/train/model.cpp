@@ -19,13 +19,6 @@ ModelContext context_for(const NetworkSpec& network, const ModelOptions& options
           .classes = network.classes};
 }
 
-// A single layer in f16 can lose its gradients too.
-bool uses_f16(const NetworkSpec& network, const ModelOptions& options) {
-  return options.precision == DType::f16 || std::ranges::any_of(network.layers, [](const LayerSpec& layer) {
-           return layer.values.has("precision") && parse_precision(layer.values.text("precision")) == DType::f16;
-         });
-}
-
 CompileOptions compile_options(const ModelOptions& options) {
   return {.backend = options.backend,
           .device = options.device,
@@ -40,11 +33,18 @@ CompileOptions compile_options(const ModelOptions& options) {
 
 }  // namespace
 
+bool uses_precision(const NetworkSpec& network, const ModelOptions& options, DType type) {
+  return options.precision == type || std::ranges::any_of(network.layers, [&](const LayerSpec& layer) {
+           return layer.values.has("precision") && parse_precision(layer.values.text("precision")) == type;
+         });
+}
+
 Program compile_training(const NetworkSpec& network, const ModelOptions& options) {
   CompileOptions compile_as = compile_options(options);
   compile_as.optimizer = options.optimizer;
   compile_as.accumulate = options.accumulate > 1;
-  if (uses_f16(network, options)) compile_as.precision.scaling = options.loss_scaling;
+  // A single layer in f16 can lose its gradients too.
+  if (uses_precision(network, options, DType::f16)) compile_as.precision.scaling = options.loss_scaling;
   return compile(build_graph(network, context_for(network, options, options.batch), Mode::train), compile_as);
 }
 

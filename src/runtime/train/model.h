@@ -30,6 +30,9 @@ struct ModelOptions {
   std::int64_t micro_batch() const { return batch / accumulate; }
 };
 
+// Whether the job or a layer of it asks for this type.
+bool uses_precision(const NetworkSpec& network, const ModelOptions& options, DType type);
+
 Program compile_training(const NetworkSpec& network, const ModelOptions& options);
 // Shares the parameters of `training` in memory.
 Program compile_evaluation(const NetworkSpec& network, const ModelOptions& options, const Program& training);

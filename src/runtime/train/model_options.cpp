@@ -26,10 +26,11 @@ std::string megabytes(std::size_t bytes) {
 }
 
 // A CPU may store what it cannot compute in.
-void say_what_is_computed_in_float(DType precision) {
-  if (precision == DType::f16)
+void say_what_is_computed_in_float(const Job& job, const ModelOptions& options) {
+  if (!options.device->host_memory()) return;
+  if (uses_precision(job.model, options, DType::f16))
     spdlog::info("fp16: numbers are stored in 16 bits and computed in float, as everywhere on a CPU");
-  if (precision == DType::bf16 && !cpu::why_no_bf16().empty())
+  if (uses_precision(job.model, options, DType::bf16) && !cpu::why_no_bf16().empty())
     spdlog::info("bf16: {}; numbers are stored in 16 bits and computed in float", cpu::why_no_bf16());
 }
 
@@ -66,7 +67,7 @@ ModelOptions model_options(const Job& job) {
 
 std::unique_ptr<Model> make_model(const Job& job) {
   const ModelOptions options = model_options(job);
-  if (options.device->host_memory()) say_what_is_computed_in_float(options.precision);
+  say_what_is_computed_in_float(job, options);
   Program training = compile_training(job.model, options);
   Program evaluation = compile_evaluation(job.model, options, training);
   const std::array<const Program*, 2> programs = {&training, &evaluation};

@@ -1,22 +1,7 @@
-// The functions of cuDNN that the simulator does not have. A call is reported by name; none is guessed. The library's
-// header is not included, so that they need no parameters.
-#include "engine/library.h"
-
-namespace {
+// The functions of cuDNN that the simulator does not have.
+#include "engine/unsupported_function.h"
 
 constexpr int kNotSupported = 3000;  // CUDNN_STATUS_NOT_SUPPORTED
-
-int unsupported(const char* function) {
-  gpusim::report(gpusim::Finding::unsupported, function);
-  return kNotSupported;
-}
-
-}  // namespace
-
-#define GPUSIM_NO(function)        \
-  GPUSIM_EXPORT int function() {   \
-    return unsupported(#function); \
-  }
 
 // clang-format off
 GPUSIM_NO(cudnnActivationBackward) GPUSIM_NO(cudnnActivationForward) GPUSIM_NO(cudnnAdvVersionCheck)
