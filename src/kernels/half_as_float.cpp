@@ -43,7 +43,8 @@ class HalfAsFloat final : public Kernel {
                    .threads = request.threads,
                    .strict_math = request.strict_math,
                    .scratch_limit = request.scratch_limit,
-                   .device = request.device});
+                   .device = request.device,
+                   .ranks = request.ranks});
   }
 
   std::size_t scratch_bytes() const override { return scratch_ + inner_->scratch_bytes(); }

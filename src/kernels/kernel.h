@@ -13,6 +13,8 @@
 
 namespace trifold {
 
+class RankGroups;  // parallel/rank_groups.h
+
 // What a kernel is to be made for.
 struct KernelRequest {
   const Op& op;
@@ -22,6 +24,7 @@ struct KernelRequest {
   bool strict_math = false;                            // forbid algorithms that lose accuracy (Winograd)
   std::size_t scratch_limit = std::size_t{256} << 20;  // for algorithms that are faster with more: bytes
   Device* device = &host_device();                     // where it will run: one that the backend is for
+  const RankGroups* ranks = nullptr;                   // whom collectives reach; null: nobody runs it
 };
 
 class Kernel {
@@ -35,6 +38,8 @@ class Kernel {
   virtual std::size_t scratch_bytes() const { return 0; }
   virtual std::string implementation() const { return "loop"; }  // for reports: "jit:avx2", "winograd"
   virtual void run(const StepContext& context) = 0;
+  // Called before the memory that it is bound to is used anew: returns when no other rank reads it any more.
+  virtual void settle() {}
 
   void bind(std::span<std::byte* const> in, std::span<std::byte* const> out, std::byte* scratch) {
     in_.assign(in.begin(), in.end());

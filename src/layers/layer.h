@@ -23,6 +23,8 @@ struct ModelContext {
   std::int64_t bn_group = 1;      // samples a batch-norm group
   std::int64_t classes = 0;
   std::vector<float> class_weights = {};  // [classes] or empty: for a loss that has none of its own
+  int replicas = 1;                       // that train on the same micro-batch: this one has part `replica` of it
+  int replica = 0;
 };
 
 // The layer's window on the graph while it adds its nodes.
@@ -58,9 +60,16 @@ class LayerBuilder {
   // Adds a node. In backward, `phase` says whether it makes the input gradient (B) or a parameter gradient (W).
   virtual void add(OpPtr op, std::vector<ValueId> in, std::vector<ValueId> out, Phase phase = Phase::forward) = 0;
 
+  // The same, after all forward nodes: for what the backward pass does not wait for.
+  virtual void add_at_forward_end(OpPtr op, std::vector<ValueId> in, std::vector<ValueId> out) = 0;
+
   template <class T>
   void emit(T op, const std::vector<ValueId>& in, const std::vector<ValueId>& out, Phase phase = Phase::forward) {
     add(std::make_shared<const T>(std::move(op)), in, out, phase);
+  }
+  template <class T>
+  void emit_at_forward_end(T op, const std::vector<ValueId>& in, const std::vector<ValueId>& out) {
+    add_at_forward_end(std::make_shared<const T>(std::move(op)), in, out);
   }
 };
 

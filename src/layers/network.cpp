@@ -105,6 +105,10 @@ class NetworkBuilder final : public LayerBuilder {
     graph_.nodes.push_back({std::move(op), std::move(in), std::move(out), phase, current_});
   }
 
+  void add_at_forward_end(OpPtr op, std::vector<ValueId> in, std::vector<ValueId> out) override {
+    at_forward_end_.push_back({std::move(op), std::move(in), std::move(out), Phase::forward, current_});
+  }
+
  private:
   int layer_count() const { return static_cast<int>(layers_.size()); }
   const LayerInfo& info() const { return graph_.layers[static_cast<std::size_t>(current_)]; }
@@ -201,6 +205,7 @@ class NetworkBuilder final : public LayerBuilder {
     const LayerInfo& loss = graph_.layers.back();
     graph_.report = loss.out;
     graph_.output = loss.in[0];
+    for (Node& node : at_forward_end_) graph_.nodes.push_back(std::move(node));
     in_backward_ = true;
   }
 
@@ -231,6 +236,7 @@ class NetworkBuilder final : public LayerBuilder {
   ModelContext context_;
   Mode mode_;
   Graph graph_;
+  std::vector<Node> at_forward_end_;
   std::vector<BuiltLayer> layers_;
   std::map<std::string, ValueId> value_of_;            // layer id -> its output
   std::map<ValueId, std::vector<ValueId>> gradients_;  // value -> contributions to its gradient

@@ -14,6 +14,7 @@ namespace trifold {
 struct Ticket {
   std::int64_t number = -1;
   int peer = -1;  // of a message; -1: a collective
+  int tag = 0;
   bool sends = false;
 };
 
@@ -36,9 +37,9 @@ class Communicator {
   // Part r of `from` goes to rank r, where it becomes the part of this rank in `to`.
   virtual Ticket all_to_all(std::span<const std::byte> from, std::span<std::byte> to) = 0;
 
-  // Messages between two ranks arrive in the order they were sent.
-  virtual Ticket send(std::span<const std::byte> data, int to) = 0;
-  virtual Ticket receive(std::span<std::byte> data, int from) = 0;
+  // Messages of one tag between two ranks arrive in the order they were sent. A rank may send to itself.
+  virtual Ticket send(std::span<const std::byte> data, int to, int tag = 0) = 0;
+  virtual Ticket receive(std::span<std::byte> data, int from, int tag = 0) = 0;
 
   virtual void wait(const Ticket& ticket) = 0;
   virtual void barrier() = 0;

@@ -119,8 +119,8 @@ void run_chunk(Operation& operation, std::size_t chunk) {
   }
 }
 
-// An operation's name within its group: collectives by number, messages by sender and receiver too.
-using OperationKey = std::tuple<int, int, std::int64_t>;
+// An operation's name within its group: collectives by number, messages by sender, receiver and tag too.
+using OperationKey = std::tuple<int, int, int, std::int64_t>;
 
 class LocalGroup {
  public:
@@ -188,7 +188,7 @@ class LocalGroup {
     std::string text;
     for (std::size_t seat = 0; seat < operation.ranks.size(); ++seat) {
       if (operation.ranks[seat].arrived) continue;
-      const auto [from, to, number] = key;
+      const auto [from, to, tag, number] = key;
       const int rank = operation.call.kind == Kind::message ? (seat == 0 ? from : to) : static_cast<int>(seat);
       const std::string& last = last_[static_cast<std::size_t>(rank)];
       text += fmt::format("{}rank {}, {}", text.empty() ? "" : " and ", rank,
@@ -231,9 +231,7 @@ class LocalCommunicator final : public Communicator {
  public:
   LocalCommunicator(std::shared_ptr<LocalGroup> group, int rank)
       : group_(std::move(group)),
-        rank_(rank),
-        sent_(static_cast<std::size_t>(group_->size())),
-        received_(static_cast<std::size_t>(group_->size())) {}
+        rank_(rank) {}
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
@@ -260,15 +258,15 @@ class LocalCommunicator final : public Communicator {
     return call({Kind::all_to_all, from.size() / static_cast<std::size_t>(size())}, from, to);
   }
 
-  Ticket send(std::span<const std::byte> data, int to) override {
+  Ticket send(std::span<const std::byte> data, int to, int tag) override {
     check_rank(to);
-    const Ticket ticket{sent_[static_cast<std::size_t>(to)]++, to, true};
+    const Ticket ticket{sent_[{to, tag}]++, to, tag, true};
     group_->arrive(key_of(ticket), {Kind::message, data.size()}, rank_, 0, 2, data.data(), nullptr);
     return ticket;
   }
-  Ticket receive(std::span<std::byte> data, int from) override {
+  Ticket receive(std::span<std::byte> data, int from, int tag) override {
     check_rank(from);
-    const Ticket ticket{received_[static_cast<std::size_t>(from)]++, from, false};
+    const Ticket ticket{received_[{from, tag}]++, from, tag, false};
     group_->arrive(key_of(ticket), {Kind::message, data.size()}, rank_, 1, 2, nullptr, data.data());
     return ticket;
   }
@@ -286,9 +284,9 @@ class LocalCommunicator final : public Communicator {
   }
 
   OperationKey key_of(const Ticket& ticket) const {
-    if (ticket.peer < 0) return {-1, -1, ticket.number};
-    return ticket.sends ? OperationKey{rank_, ticket.peer, ticket.number}
-                        : OperationKey{ticket.peer, rank_, ticket.number};
+    if (ticket.peer < 0) return {-1, -1, 0, ticket.number};
+    return ticket.sends ? OperationKey{rank_, ticket.peer, ticket.tag, ticket.number}
+                        : OperationKey{ticket.peer, rank_, ticket.tag, ticket.number};
   }
   void check_parts(std::size_t all, std::size_t part) const {
     TRIFOLD_CHECK(all == part * static_cast<std::size_t>(size()), "{} bytes are not {} parts of {}", all, size(), part);
@@ -299,9 +297,9 @@ class LocalCommunicator final : public Communicator {
 
   std::shared_ptr<LocalGroup> group_;
   int rank_;
-  std::int64_t called_ = 0;             // collectives
-  std::vector<std::int64_t> sent_;      // messages, by receiver
-  std::vector<std::int64_t> received_;  // by sender
+  std::int64_t called_ = 0;                               // collectives
+  std::map<std::pair<int, int>, std::int64_t> sent_;      // messages, by receiver and tag
+  std::map<std::pair<int, int>, std::int64_t> received_;  // by sender and tag
 };
 
 }  // namespace

@@ -7,9 +7,8 @@
 
 #include "commands.h"
 #include "job_arguments.h"
-#include "runtime/train/evaluator.h"
+#include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
-#include "runtime/train/model_options.h"
 #include "saved_model.h"
 
 namespace trifold {
@@ -24,11 +23,11 @@ struct EvalCommand {
     const Job loaded = job.load();
     const SafetensorsFile file = saved.open(loaded);
     const auto dataset = open_split(loaded, split == "train" ? Split::train : Split::test);
-    const std::unique_ptr<Model> model = make_model(loaded);
-    model->load(file, Model::Contents::model);
+    FoldedModel model(loaded);
+    model.load(file, Model::Contents::model);
     const std::unique_ptr<Loader> loader = make_evaluation_loader(loaded, dataset);
     const auto begin = std::chrono::steady_clock::now();
-    const Score score = evaluate(model->evaluation(), *loader);
+    const Score score = model.evaluate(*loader);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const double images_per_s = static_cast<double>(score.samples) / seconds;
     const bool classifies = dataset->target_width() == 0;

@@ -33,7 +33,10 @@ class CpuBackend final : public Backend {
     if (name.starts_with("linear.")) return layouts_of_linear(name, in, out);
     if (name == "global_avg_pool.forward") return {{in[0].layout}, {Layout{}}};
     if (name == "global_avg_pool.backward") return {{Layout{}}, {image_layout(out[0])}};
-    if (name == "cast") return layouts_like_first_tensor(in, out);
+    if (name == "cast" || name == "all_reduce") return layouts_like_first_tensor(in, out);
+    // Stages agree on how a message lies by its shape alone.
+    if (name == "send") return {{image_layout(in[0])}, {}};
+    if (name == "receive") return {{}, {image_layout(out[0])}};
     if (name == "concat") return for_parts(out[0], in, {});
     if (name == "split_channels") return for_parts(in[0], out, static_cast<const SplitChannels&>(op).first_channel);
     if (name.starts_with("optimizer.") || name == "reorder" || op.is_view()) return layouts_as_given(op, in, out);

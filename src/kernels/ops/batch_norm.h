@@ -9,7 +9,8 @@
 namespace trifold {
 
 // in: x, running_mean [C], running_var [C]; out: mean, istd (1/sqrt(var+eps)), running_mean, running_var.
-// Running averages move by `momentum` towards each group's mean and unbiased variance, in group order.
+// Running averages move by `momentum` towards each group's mean and unbiased variance, in group order. Between replicas
+// it is 0 here: BatchNormJoin moves them.
 struct BatchNormStatistics final : Op {
   std::int64_t group = 0;
   double eps = 1e-5;
@@ -24,6 +25,26 @@ struct BatchNormStatistics final : Op {
   // running averages are updated where they lie
   std::vector<int> in_place(int out) const override {
     return out >= 2 ? std::vector<int>{out - 1} : std::vector<int>{};
+  }
+};
+
+// The statistics of all replicas, gathered in the order of their samples, as one model's: a group that lies on `span`
+// replicas is joined, and the running averages move by every group in order, the same way on every replica.
+// in: mean, istd [replicas * groups, C] of `group` samples each, running_mean, running_var;
+// out: running_mean, running_var, and where span > 1: mean, istd [1, C] of the group that this replica has a part of.
+struct BatchNormJoin final : Op {
+  std::int64_t group = 0;   // samples behind one row
+  std::int64_t pixels = 1;  // values a sample has in a channel
+  int span = 1;
+  int replica = 0;
+  double eps = 1e-5;
+  double momentum = 0.1;
+
+  std::string_view name() const override { return "batch_norm.join"; }
+  std::string attributes() const override { return fmt::format("group {} span {}", group, span); }
+  bool keeps_f32(Side, int) const override { return true; }
+  std::vector<int> in_place(int out) const override {
+    return out < 2 ? std::vector<int>{out + 2} : std::vector<int>{};
   }
 };
 
@@ -95,9 +116,11 @@ struct BatchNormBackwardReduce final : Op {
 };
 
 // dx from d and the sums. in: d (or dy), x, mean, istd, gamma, beta, sum_d, sum_dx; out: dx.
-// mask none: the first input is d already; from_x: it is dy, and the relu is undone here too.
+// mask none: the first input is d already; from_x: it is dy, and the relu is undone here too. The sums may be of a group
+// that lies on `span` replicas.
 struct BatchNormBackwardInput final : Op {
   std::int64_t group = 0;
+  int span = 1;
   ReluMask mask = ReluMask::none;
 
   std::string_view name() const override { return "batch_norm.backward_input"; }

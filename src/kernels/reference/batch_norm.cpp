@@ -174,7 +174,7 @@ class BackwardInputKernel final : public Kernel {
       : op_(op_as<BatchNormBackwardInput>(request)), groups_(request.in[1].shape, op_.group) {}
 
   void run(const StepContext&) override {
-    const double count = static_cast<double>(groups_.values());
+    const double count = static_cast<double>(groups_.values() * op_.span);
     for (std::int64_t g = 0; g < groups_.count; ++g)
       for (std::int64_t c = 0; c < groups_.channels; ++c) {
         const std::int64_t s = g * groups_.channels + c;

@@ -2,8 +2,10 @@
 // the end.
 #include <algorithm>
 
+#include "kernels/ops/collective.h"
 #include "runtime/compiler/fusion.h"
 #include "runtime/compiler/program.h"
+#include "runtime/compiler/split_backward.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -22,7 +24,8 @@ KernelPtr make_kernel_for(const Program& program, const Node& node, const Compil
                                 .threads = options.threads,
                                 .strict_math = options.strict_math,
                                 .scratch_limit = scratch_limit,
-                                .device = options.device});
+                                .device = options.device,
+                                .ranks = options.ranks});
 }
 
 ValueId add_placed_value(Program& program, Value value, Place place) {
@@ -73,6 +76,8 @@ void add_update(Program& program, const CompileOptions& options) {
     }
     gradients = sum;
   }
+  if (options.replicas > 1)
+    add_node(program, {std::make_shared<const AllReduce>(), {gradients}, {gradients}, Phase::update, -1}, options);
   std::vector<ValueId> in = {parameters, gradients};
   std::vector<ValueId> out = {parameters};
   for (const std::string& name : optimizer_state_names(update.args)) {
@@ -101,20 +106,22 @@ Program compile(Graph graph, const CompileOptions& options) {
   graph = recompute_activations(std::move(graph), options.recompute);
   graph = assign_precision(std::move(graph), options.precision);
   LaidOutGraph laid_out = choose_layouts(std::move(graph), *options.backend, options.parameter_layouts);
+  if (options.micro_batches.splits_backward) split_backward(laid_out);
 
   Program program;
   program.graph = std::move(laid_out.graph);
   program.descs = std::move(laid_out.descs);
   std::vector<std::size_t> scratch_bytes(program.graph.nodes.size(), 0);
   // Scratch shares the arena: a quarter of what the values need anyway costs little.
+  const MemoryPlan values_only = plan_memory(program.graph, program.descs, scratch_bytes, options.micro_batches);
   const std::size_t scratch_limit =
-      std::max(kSmallScratch, plan_memory(program.graph, program.descs, scratch_bytes).bytes(Region::arena) / 4);
+      std::max(kSmallScratch, (values_only.bytes(Region::arena) + values_only.bytes(Region::kept)) / 4);
   scratch_bytes.clear();
   for (const Node& node : program.graph.nodes) {
     program.kernels.push_back(make_kernel_for(program, node, options, scratch_limit));
     scratch_bytes.push_back(program.kernels.back() ? program.kernels.back()->scratch_bytes() : 0);
   }
-  program.memory = plan_memory(program.graph, program.descs, scratch_bytes);
+  program.memory = plan_memory(program.graph, program.descs, scratch_bytes, options.micro_batches);
   if (options.optimizer) add_update(program, options);
   return program;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/ops/collective.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -57,8 +58,13 @@ Region region_of(Role role) {
 
 class Planner {
  public:
-  Planner(const Graph& graph, const std::vector<TensorDesc>& descs, const std::vector<std::size_t>& scratch_bytes)
-      : graph_(graph), descs_(descs), scratch_bytes_(scratch_bytes), families_(graph.values.size()) {}
+  Planner(const Graph& graph, const std::vector<TensorDesc>& descs, const std::vector<std::size_t>& scratch_bytes,
+          const MicroBatches& micro_batches)
+      : graph_(graph),
+        descs_(descs),
+        scratch_bytes_(scratch_bytes),
+        micro_batches_(micro_batches),
+        families_(graph.values.size()) {}
 
   MemoryPlan run() {
     plan_.places.resize(graph_.values.size());
@@ -67,6 +73,7 @@ class Planner {
     measure_lifetimes();
     join_in_place();
     place_arena();
+    repeat_slots();
     return std::move(plan_);
   }
 
@@ -114,7 +121,9 @@ class Planner {
       for (const ValueId id : node.in) lifetime(id).touch(i);
       for (const ValueId id : node.out) lifetime(id).touch(i);
     }
-    // What is read after the step lives to its end.
+    // What is read after the step, or by another stage, lives to its end.
+    for (const Node& node : graph_.nodes)
+      if (is_send(node)) lifetime(node.in[0]).touch(static_cast<int>(graph_.nodes.size()));
     if (graph_.output != kNoValue) lifetime(graph_.output).touch(static_cast<int>(graph_.nodes.size()));
   }
 
@@ -148,12 +157,49 @@ class Planner {
     }
   }
 
-  // Greedy by size: the largest block first, each at the lowest offset that is free during its life.
+  static bool is_send(const Node& node) { return node.op->name() == Send{}.name(); }
+
+  // The parts of a micro-batch's work that other micro-batches may come between.
+  int part_of(const Node& node) const {
+    if (node.phase == Phase::forward) return 0;
+    return micro_batches_.splits_backward && node.phase == Phase::backward_weight ? 2 : 1;
+  }
+
+  // What one part makes and another reads, and what is on its way to another stage.
+  std::vector<bool> families_kept_between_parts() {
+    std::vector<bool> kept(graph_.values.size(), false);
+    if (!micro_batches_.interleave) return kept;
+    std::vector<int> part(graph_.values.size(), -1);
+    for (const Node& node : graph_.nodes)
+      for (const std::vector<ValueId>& ids : {node.in, node.out})
+        for (const ValueId id : ids) {
+          if (!in_arena(id)) continue;
+          const auto family = static_cast<std::size_t>(families_.root(id));
+          const bool crosses = part[family] >= 0 && part[family] != part_of(node);
+          part[family] = part_of(node);
+          if (crosses || is_send(node)) kept[family] = true;
+        }
+    return kept;
+  }
+
+  void repeat_slots() {
+    plan_.slots = micro_batches_.slots;
+    for (const Region region : {Region::kept, Region::inputs})
+      region_bytes(region) *= static_cast<std::size_t>(micro_batches_.slots);
+  }
+
+  // Greedy by size: the largest block first, each at the lowest offset that is free during its life. A slot is one
+  // micro-batch's, whose parts follow each other as the nodes do.
   void place_arena() {
     struct Request {
       std::size_t bytes;
       Lifetime life;
       int root;  // value family, or -1 - node for scratch
+      Region region;
+    };
+    const std::vector<bool> kept = families_kept_between_parts();
+    const auto region_of_family = [&](int root) {
+      return kept[static_cast<std::size_t>(root)] ? Region::kept : Region::arena;
     };
     std::vector<Request> requests;
     std::vector<std::size_t> family_bytes(graph_.values.size(), 0);
@@ -164,29 +210,29 @@ class Planner {
     }
     for (ValueId id = 0; id < static_cast<ValueId>(graph_.values.size()); ++id)
       if (family_bytes[static_cast<std::size_t>(id)] > 0)
-        requests.push_back({aligned(family_bytes[static_cast<std::size_t>(id)]), lifetime(id), id});
+        requests.push_back({aligned(family_bytes[static_cast<std::size_t>(id)]), lifetime(id), id, region_of_family(id)});
     for (int i = 0; i < static_cast<int>(scratch_bytes_.size()); ++i)
       if (const std::size_t bytes = scratch_bytes_[static_cast<std::size_t>(i)]; bytes > 0)
-        requests.push_back({aligned(bytes), {i, i}, -1 - i});
+        requests.push_back({aligned(bytes), {i, i}, -1 - i, Region::arena});
     std::ranges::stable_sort(requests, [](const Request& a, const Request& b) { return a.bytes > b.bytes; });
 
     plan_.scratch_offset.assign(graph_.nodes.size(), 0);
     std::vector<std::size_t> family_offset(graph_.values.size(), 0);
     for (const Request& request : requests) {
-      const std::size_t offset = lowest_free(request.bytes, request.life);
+      const std::size_t offset = lowest_free(request.region, request.bytes, request.life);
       const bool scratch = request.root < 0;
       const std::string name = scratch ? "scratch of " + node_name(-1 - request.root) : graph_[request.root].name;
-      plan_.blocks.push_back({name, offset, request.bytes, request.life.first, request.life.last});
+      plan_.blocks.push_back({name, offset, request.bytes, request.life.first, request.life.last, request.region});
       if (scratch)
         plan_.scratch_offset[static_cast<std::size_t>(-1 - request.root)] = offset;
       else
         family_offset[static_cast<std::size_t>(request.root)] = offset;
-      region_bytes(Region::arena) = std::max(region_bytes(Region::arena), offset + request.bytes);
+      region_bytes(request.region) = std::max(region_bytes(request.region), offset + request.bytes);
     }
     for (ValueId id = 0; id < static_cast<ValueId>(graph_.values.size()); ++id) {
       const auto root = static_cast<std::size_t>(families_.root(id));
       if (in_arena(id) && family_bytes[root] > 0 && place(id).region == Region::none && lifetime(id).first >= 0)
-        place(id) = {Region::arena, family_offset[root], descs_[static_cast<std::size_t>(id)].bytes()};
+        place(id) = {region_of_family(static_cast<int>(root)), family_offset[root], descs_[static_cast<std::size_t>(id)].bytes()};
     }
   }
 
@@ -196,10 +242,10 @@ class Planner {
     return layer + std::string(node.op->name());
   }
 
-  std::size_t lowest_free(std::size_t bytes, const Lifetime& life) const {
+  std::size_t lowest_free(Region region, std::size_t bytes, const Lifetime& life) const {
     std::vector<std::pair<std::size_t, std::size_t>> taken;  // offset, end
     for (const ArenaBlock& block : plan_.blocks)
-      if (block.first <= life.last && life.first <= block.last)
+      if (block.region == region && block.first <= life.last && life.first <= block.last)
         taken.emplace_back(block.offset, block.offset + block.bytes);
     std::ranges::sort(taken);
     std::size_t offset = 0;
@@ -213,6 +259,7 @@ class Planner {
   const Graph& graph_;
   const std::vector<TensorDesc>& descs_;
   const std::vector<std::size_t>& scratch_bytes_;
+  MicroBatches micro_batches_;
   Families families_;
   std::vector<Lifetime> lifetimes_;
   MemoryPlan plan_;
@@ -226,6 +273,8 @@ const char* name_of(Region region) {
       return "none";
     case Region::arena:
       return "arena";
+    case Region::kept:
+      return "kept activations";
     case Region::parameters:
       return "parameters";
     case Region::gradients:
@@ -249,8 +298,8 @@ std::size_t MemoryPlan::total_bytes() const {
 }
 
 MemoryPlan plan_memory(const Graph& graph, const std::vector<TensorDesc>& descs,
-                       const std::vector<std::size_t>& scratch_bytes) {
-  return Planner(graph, descs, scratch_bytes).run();
+                       const std::vector<std::size_t>& scratch_bytes, const MicroBatches& micro_batches) {
+  return Planner(graph, descs, scratch_bytes, micro_batches).run();
 }
 
 }  // namespace trifold

@@ -1,5 +1,7 @@
 // Where every value lies. Parameters, gradients and states have places of their own that outlive the step; activations,
-// their gradients and the kernels' scratch share one arena, in which memory is used again as soon as it is free.
+// their gradients and the kernels' scratch share one arena, in which memory is used again as soon as it is free. A stage
+// of a pipeline has several micro-batches under way: what one keeps from its forward to its backward work lies in a slot
+// of its own, and only the rest shares the arena.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +15,17 @@ namespace trifold {
 enum class Region {
   none,
   arena,
+  kept,         // as many slots as there are micro-batches under way; places are within a slot
   parameters,   // flat: all trained parameters, one after the other
   gradients,    // flat, at the parameters' offsets
   accumulated,  // flat: gradients summed over micro-batches
   optimizer,    // flat: the optimiser's state, as often as it needs the size of the parameters
   states,
-  inputs,
+  inputs,       // slots too
   reports,
 };
 const char* name_of(Region region);
-inline constexpr int kRegions = 9;
+inline constexpr int kRegions = 10;
 
 struct Place {
   Region region = Region::none;
@@ -30,27 +33,42 @@ struct Place {
   std::size_t bytes = 0;
 };
 
-// A stretch of arena and the nodes (first to last) during which it is taken.
+// A stretch of memory and the nodes (first to last) during which it is taken.
 struct ArenaBlock {
   std::string name;
   std::size_t offset = 0;
   std::size_t bytes = 0;
   int first = 0;
   int last = 0;
+  Region region = Region::arena;  // or kept
 };
 
 struct MemoryPlan {
   std::vector<Place> places;                // one a value; region none: never in memory
   std::vector<std::size_t> scratch_offset;  // one a node, into the arena
   std::vector<ArenaBlock> blocks;           // largest first
-  std::size_t region_bytes[kRegions] = {};
+  std::size_t region_bytes[kRegions] = {};  // of all slots
+  int slots = 1;
 
+  std::size_t slot_bytes(Region region) const {
+    return region == Region::kept || region == Region::inputs
+               ? region_bytes[static_cast<int>(region)] / static_cast<std::size_t>(slots)
+               : 0;
+  }
   std::size_t bytes(Region region) const { return region_bytes[static_cast<int>(region)]; }
   std::size_t total_bytes() const;
 };
 
+// Whether other micro-batches may come between the parts of one's work (forward, backward; with splits_backward, the
+// gradients of weights too), and how many are under way at once.
+struct MicroBatches {
+  bool interleave = false;
+  int slots = 1;
+  bool splits_backward = false;
+};
+
 // scratch_bytes: one a node.
 MemoryPlan plan_memory(const Graph& graph, const std::vector<TensorDesc>& descs,
-                       const std::vector<std::size_t>& scratch_bytes);
+                       const std::vector<std::size_t>& scratch_bytes, const MicroBatches& micro_batches = {});
 
 }  // namespace trifold

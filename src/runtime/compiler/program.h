@@ -27,6 +27,9 @@ struct CompileOptions {
   bool decay_all = false;                   // weight decay on biases and batch norm too
   ParameterLayouts parameter_layouts = {};  // chosen by a program that shares the parameters
   bool accumulate = false;                  // gradients are summed over micro-batches before the update
+  MicroBatches micro_batches = {};          // that are under way at once
+  int replicas = 1;                         // gradients are summed over them too
+  const RankGroups* ranks = nullptr;        // whom collectives reach; null: the program is only looked at
 };
 
 struct Program {

@@ -169,6 +169,7 @@ Json plan_json(const PlanConfig& plan) {
   json["pp"] = plan.pp;
   json["schedule"] = plan.schedule;
   json["micro_batches"] = plan.micro_batches;
+  json["chunks"] = plan.chunks;
   json["stages"] = plan.stages.empty() ? Json("auto") : Json(plan.stages);
   json["split"] = Json::array();
   for (const TensorSplit& split : plan.split) json["split"].push_back({{"match", split.match}, {"by", split.by}});

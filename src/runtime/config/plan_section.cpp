@@ -19,19 +19,13 @@ bool is_device_name(const std::string& name) {
          std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-constexpr const char* kOneDevice = "this version runs dp=1, tp=1, pp=1";
-
-// Every setting that one device could only ignore.
-void refuse_more_than_one_device(const ObjectValues& object, const PlanConfig& plan) {
+// Settings that this version could only ignore.
+void refuse_what_is_not_there(const ObjectValues& object, const PlanConfig& plan) {
   const JsonNode& section = *object.node;
   const auto refuse_unless = [&](bool fine, const char* name, const char* must_be) {
-    if (!fine) fail_field(object, name, section, "{}; '{}' must be {}", kOneDevice, name, must_be);
+    if (!fine) fail_field(object, name, section, "this version has no other than {}", must_be);
   };
-  refuse_unless(plan.dp == 1, "dp", "1");
   refuse_unless(plan.tp == 1, "tp", "1");
-  refuse_unless(plan.pp == 1, "pp", "1");
-  refuse_unless(plan.micro_batches == 1, "micro_batches", "1 (train.accumulate divides a batch on one device)");
-  refuse_unless(plan.stages.empty(), "stages", "\"auto\"");
   refuse_unless(plan.split.empty(), "split", "an empty list");
   refuse_unless(plan.zero == 0, "zero", "0");
   refuse_unless(plan.sync == "allreduce", "sync", "{\"type\": \"allreduce\"}");
@@ -55,9 +49,10 @@ const NestedType& plan_section() {
                       {.name = "schedule",
                        .kind = FieldKind::choice,
                        .fallback = std::string("1f1b"),
-                       .choices = {"gpipe", "1f1b", "interleaved", "zero-bubble"},
+                       .choices = {"gpipe", "1f1b", "interleaved", "zero-bubble", "zero-bubble-h2"},
                        .help = "order of work in a pipeline"},
                       axis("micro_batches", "parts of a batch that flow through the pipeline"),
+                      axis("chunks", "runs of layers a stage has, with the interleaved schedule"),
                       {.name = "stages",
                        .kind = FieldKind::choice,
                        .fallback = std::string("auto"),
@@ -101,13 +96,14 @@ PlanConfig read_plan(const JsonNode* section) {
   plan.pp = values.integer("pp");
   plan.schedule = values.text("schedule");
   plan.micro_batches = values.integer("micro_batches");
+  plan.chunks = values.integer("chunks");
   if (const auto* counts = std::get_if<std::vector<double>>(&values.all().find("stages")->second))
     for (const double count : *counts) plan.stages.push_back(static_cast<std::int64_t>(count));
   for (const ObjectValues& split : object.list("split"))
     plan.split.push_back({.match = split.values.text("match"), .by = split.values.text("by")});
   plan.zero = values.integer("zero");
   plan.sync = object.object("sync").type;
-  if (section != nullptr) refuse_more_than_one_device(object, plan);
+  if (section != nullptr) refuse_what_is_not_there(object, plan);
   return plan;
 }
 

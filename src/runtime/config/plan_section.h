@@ -1,5 +1,5 @@
-// The "plan" section of a job: how the work is divided over devices. This version runs on one, and says so to any other
-// plan instead of ignoring it.
+// The "plan" section of a job: how the work is divided over devices. What this version cannot do it refuses instead of
+// ignoring it.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,7 @@ struct PlanConfig {
   std::int64_t pp = 1;
   std::string schedule = "1f1b";
   std::int64_t micro_batches = 1;
+  std::int64_t chunks = 1;           // of layers, a stage
   std::vector<std::int64_t> stages;  // layers a stage; empty: chosen
   std::vector<TensorSplit> split;
   std::int64_t zero = 0;

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "kernels/ops/collective.h"
+#include "kernels/ops/optimizer.h"
 #include "runtime/core/error.h"
 #include "runtime/core/half.h"
 
@@ -32,8 +34,8 @@ ModelMemory::ModelMemory(Device& device, std::span<const Program* const> program
     regions_[region] = DeviceMemory(device, bytes);
     // The optimiser's state starts at zero; the arena and the inputs are written before they are read. The host's
     // memory is zero anyway, and is not touched before it is used.
-    const bool filled_by_steps =
-        region == static_cast<int>(Region::arena) || region == static_cast<int>(Region::inputs);
+    const auto which = static_cast<Region>(region);
+    const bool filled_by_steps = which == Region::arena || which == Region::kept || which == Region::inputs;
     if (bytes > 0 && !filled_by_steps && !device.host_memory()) device.clear(regions_[region].data(), bytes);
   }
 }
@@ -49,27 +51,68 @@ std::size_t ModelMemory::total_bytes() const {
   return bytes;
 }
 
+template <class Belongs>
+Executable::Sequence Executable::sequence_of(Belongs belongs) const {
+  Sequence sequence;
+  for (std::size_t i = 0; i < program_.graph.nodes.size(); ++i)
+    if (program_.kernels[i] && belongs(program_.graph.nodes[i])) sequence.nodes.push_back(i);
+  sequence.by_slot.resize(static_cast<std::size_t>(slots()));
+  return sequence;
+}
+
 Executable::Executable(Program program, ModelMemory& memory)
     : program_(std::move(program)),
       memory_(&memory),
-      inputs_(memory.device().make_input(memory.region(Region::inputs), program_.memory.bytes(Region::inputs))),
+      bound_to_(program_.graph.nodes.size(), -1),
       node_seconds_(program_.graph.nodes.size(), 0.0) {
-  const std::vector<Node>& nodes = program_.graph.nodes;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].phase != Phase::update) update_begin_ = i + 1;
-    if (!program_.kernels[i]) continue;
-    std::vector<std::byte*> in;
-    std::vector<std::byte*> out;
-    for (const ValueId id : nodes[i].in) in.push_back(device_data(id));
-    for (const ValueId id : nodes[i].out) out.push_back(device_data(id));
-    program_.kernels[i]->bind(in, out, memory.region(Region::arena) + program_.memory.scratch_offset[i]);
-  }
+  const std::size_t input_bytes = program_.memory.slot_bytes(Region::inputs);
+  for (int slot = 0; slot < slots(); ++slot)
+    inputs_.push_back({memory.device().make_input(
+        memory.region(Region::inputs) + static_cast<std::size_t>(slot) * input_bytes, input_bytes)});
+  const auto accumulates = [](const Node& node, bool first) {
+    const auto* op = dynamic_cast<const AccumulateGradients*>(node.op.get());
+    return op != nullptr && op->first == first;
+  };
+  const auto updates = [&](const Node& node) {
+    return node.phase == Phase::update && !accumulates(node, true) && !accumulates(node, false);
+  };
+  forward_ = sequence_of([](const Node& node) { return node.phase == Phase::forward; });
+  input_gradient_ = sequence_of([](const Node& node) { return node.phase == Phase::backward_input; });
+  weight_gradient_ = sequence_of([](const Node& node) { return node.phase == Phase::backward_weight; });
+  backward_ = sequence_of(
+      [](const Node& node) { return node.phase == Phase::backward_input || node.phase == Phase::backward_weight; });
+  run_ = sequence_of([](const Node& node) { return node.phase != Phase::update; });
+  step_ = sequence_of([&](const Node& node) { return node.phase != Phase::update || updates(node); });
+  accumulate_first_ = sequence_of([&](const Node& node) { return accumulates(node, true); });
+  accumulate_next_ = sequence_of([&](const Node& node) { return accumulates(node, false); });
+  update_ = sequence_of(updates);
+  sends_ = sequence_of([](const Node& node) { return node.op->name() == Send{}.name(); });
+  for (std::size_t i = 0; i < program_.graph.nodes.size(); ++i)
+    if (program_.kernels[i]) bind(i, 0);
 }
 
-void Executable::run_nodes(std::size_t begin, std::size_t end, const StepContext& context) {
-  for (std::size_t i = begin; i < end; ++i) {
+std::byte* Executable::device_data(ValueId id, int slot) const {
+  const Place& place = program_.memory.places[static_cast<std::size_t>(id)];
+  return memory_->at(place) + static_cast<std::size_t>(slot) * program_.memory.slot_bytes(place.region);
+}
+
+void Executable::bind(std::size_t node, int slot) {
+  if (bound_to_[node] == slot) return;
+  bound_to_[node] = slot;
+  const auto find = [&](const std::vector<ValueId>& ids, std::vector<std::byte*>& data) {
+    data.clear();
+    for (const ValueId id : ids) data.push_back(device_data(id, slot));
+  };
+  const Node& bound = program_.graph.nodes[node];
+  find(bound.in, in_data_);
+  find(bound.out, out_data_);
+  program_.kernels[node]->bind(in_data_, out_data_,
+                               memory_->region(Region::arena) + program_.memory.scratch_offset[node]);
+}
+
+void Executable::run_nodes(const Sequence& sequence, const StepContext& context) {
+  for (const std::size_t i : sequence.nodes) {
     Kernel* kernel = program_.kernels[i].get();
-    if (kernel == nullptr) continue;
     if (!timing_) {
       kernel->run(context);
       continue;
@@ -80,52 +123,82 @@ void Executable::run_nodes(std::size_t begin, std::size_t end, const StepContext
   }
 }
 
-void Executable::repeat(Repeated& work, std::size_t begin, std::size_t end, const StepContext& context) {
+void Executable::give(Sequence& sequence, int slot, const StepContext& context) {
   memory_->device().set_step(context);
   const bool record = recording_ && !timing_ && !memory_->device().host_memory();
-  if (record && work.given == 1) work.recording = memory_->device().record([&] { run_nodes(begin, end, context); });
+  Repeated& work = sequence.by_slot[static_cast<std::size_t>(slot)];
+  if (!record || !work.recording)
+    for (const std::size_t node : sequence.nodes) bind(node, slot);
+  if (record && work.given == 1) work.recording = memory_->device().record([&] { run_nodes(sequence, context); });
   if (work.given < 2) ++work.given;
   if (record && work.recording)
     work.recording->replay();
   else
-    run_nodes(begin, end, context);
+    run_nodes(sequence, context);
 }
 
-void Executable::submit_inputs() {
-  if (!std::exchange(inputs_pending_, false)) return;
-  inputs_->submit();
-  inputs_submitted_ = true;
+void Executable::submit_inputs(int slot) {
+  Input& input = inputs_[static_cast<std::size_t>(slot)];
+  if (!std::exchange(input.pending, false)) return;
+  input.port->submit();
+  input.submitted = true;
 }
 
-void Executable::deliver_inputs() {
-  submit_inputs();
-  if (std::exchange(inputs_submitted_, false)) inputs_->arrive();
+// Before a micro-batch takes a slot: what the last one sent from there has arrived, and its own inputs are there.
+void Executable::enter(int slot) {
+  for (const std::size_t node : sends_.nodes) {
+    bind(node, slot);
+    program_.kernels[node]->settle();
+  }
+  submit_inputs(slot);
+  Input& input = inputs_[static_cast<std::size_t>(slot)];
+  if (std::exchange(input.submitted, false)) input.port->arrive();
+}
+
+Executable::Sequence& Executable::sequence(Work work) {
+  switch (work) {
+    case Work::forward:
+      return forward_;
+    case Work::backward:
+      return backward_;
+    case Work::input_gradient:
+      return input_gradient_;
+    case Work::weight_gradient:
+      return weight_gradient_;
+  }
+  TRIFOLD_CHECK(false, "no such work");
 }
 
 void Executable::run(const StepContext& context) {
-  deliver_inputs();
-  repeat(run_, 0, update_begin_, context);
+  enter(0);
+  give(run_, 0, context);
+}
+
+void Executable::run(Work work, int slot, const StepContext& context) {
+  if (work == Work::forward) enter(slot);
+  give(sequence(work), slot, context);
 }
 
 void Executable::step(const StepContext& context) {
-  TRIFOLD_CHECK(program_.graph.nodes.size() == update_begin_ + 1, "a step has one update, and nothing to accumulate");
-  deliver_inputs();
-  repeat(step_, 0, update_begin_ + 1, context);
+  TRIFOLD_CHECK(!update_.nodes.empty() && accumulate_first_.nodes.empty(),
+                "a step has an update, and nothing to accumulate");
+  enter(0);
+  give(step_, 0, context);
 }
 
 void Executable::accumulate(bool first, const StepContext& context) {
-  TRIFOLD_CHECK(program_.graph.nodes.size() == update_begin_ + 3, "the program was not compiled to accumulate");
-  const std::size_t node = update_begin_ + (first ? 0 : 1);
-  repeat(first ? accumulate_first_ : accumulate_next_, node, node + 1, context);
+  TRIFOLD_CHECK(!accumulate_first_.nodes.empty(), "the program was not compiled to accumulate");
+  give(first ? accumulate_first_ : accumulate_next_, 0, context);
 }
 
 void Executable::update(const StepContext& context) {
-  TRIFOLD_CHECK(program_.graph.nodes.size() > update_begin_, "the program was compiled without an optimiser");
-  repeat(update_, program_.graph.nodes.size() - 1, program_.graph.nodes.size(), context);
+  TRIFOLD_CHECK(!update_.nodes.empty(), "the program was compiled without an optimiser");
+  give(update_, 0, context);
 }
 
 Executable::Report Executable::report() const {
   Report report;
+  if (program_.graph.report == kNoValue) return report;
   static_assert(sizeof(report) == 2 * sizeof(double));
   memory_->device().download(&report, device_data(program_.graph.report), sizeof(report));
   return report;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/pipeline_schedule.h"
 #include "runtime/compiler/program.h"
 #include "runtime/core/device.h"
 
@@ -32,18 +33,22 @@ class Executable {
   Executable(Program program, ModelMemory& memory);
 
   const Program& program() const { return program_; }
+  int slots() const { return program_.memory.slots; }
 
-  // The next batch: host memory to fill. It goes to the device with submit_inputs(), or else with the next run().
-  float* images() { return input<float>(program_.graph.images); }
-  std::int32_t* labels() { return input<std::int32_t>(program_.graph.labels); }
-  float* targets() { return input<float>(program_.graph.targets); }
-  void submit_inputs();
+  // The next micro-batch of a slot: host memory to fill. It goes to the device with submit_inputs(), or else with the
+  // work that reads it.
+  float* images(int slot = 0) { return input<float>(program_.graph.images, slot); }
+  std::int32_t* labels(int slot = 0) { return input<std::int32_t>(program_.graph.labels, slot); }
+  float* targets(int slot = 0) { return input<float>(program_.graph.targets, slot); }
+  void submit_inputs(int slot = 0);
 
   // All forward and backward nodes; the results lie in the reports and gradients.
   void run(const StepContext& context);
+  // One part of a micro-batch's work, which keeps what later parts read in its slot.
+  void run(Work work, int slot, const StepContext& context);
   // run() and update() as one piece of work.
   void step(const StepContext& context);
-  // The optimiser's update. With accumulation, accumulate() once after each run() before it.
+  // The exchange of gradients and the optimiser's update. With accumulation, accumulate() once after each run() before.
   void accumulate(bool first, const StepContext& context);
   void update(const StepContext& context);
 
@@ -51,7 +56,7 @@ class Executable {
     double loss = 0;
     double correct = 0;
   };
-  Report report() const;  // of the last run
+  Report report() const;  // of the last run; zeros where the loss is another rank's
   double loss() const { return report().loss; }
   double correct() const { return report().correct; }
 
@@ -59,7 +64,7 @@ class Executable {
   std::vector<float> read(ValueId id) const;
   void write(ValueId id, std::span<const float> plain) const;
 
-  std::byte* device_data(ValueId id) const { return memory_->at(program_.memory.places[static_cast<std::size_t>(id)]); }
+  std::byte* device_data(ValueId id, int slot = 0) const;
 
   // A device that can records a step once and replays it (CUDA graphs). On unless switched off.
   void record_steps(bool on) { recording_ = on; }
@@ -74,23 +79,38 @@ class Executable {
     int given = 0;
     std::unique_ptr<Recording> recording;
   };
+  // Nodes that are given together, and what was recorded of them, by slot.
+  struct Sequence {
+    std::vector<std::size_t> nodes;
+    std::vector<Repeated> by_slot;
+  };
+  struct Input {
+    std::unique_ptr<InputPort> port;
+    bool pending = false;    // being filled
+    bool submitted = false;  // on its way
+  };
   template <class T>
-  T* input(ValueId id) {
-    inputs_pending_ = true;
-    return reinterpret_cast<T*>(inputs_->host() + program_.memory.places[static_cast<std::size_t>(id)].offset);
+  T* input(ValueId id, int slot) {
+    Input& input = inputs_[static_cast<std::size_t>(slot)];
+    input.pending = true;
+    return reinterpret_cast<T*>(input.port->host() + program_.memory.places[static_cast<std::size_t>(id)].offset);
   }
-  void deliver_inputs();
-  void run_nodes(std::size_t begin, std::size_t end, const StepContext& context);
-  void repeat(Repeated& work, std::size_t begin, std::size_t end, const StepContext& context);
+  template <class Belongs>
+  Sequence sequence_of(Belongs belongs) const;
+  Sequence& sequence(Work work);
+  void bind(std::size_t node, int slot);
+  void enter(int slot);
+  void run_nodes(const Sequence& sequence, const StepContext& context);
+  void give(Sequence& sequence, int slot, const StepContext& context);
 
   Program program_;
   ModelMemory* memory_;
-  std::unique_ptr<InputPort> inputs_;
-  bool inputs_pending_ = false;    // being filled
-  bool inputs_submitted_ = false;  // on their way
-  std::size_t update_begin_ = 0;   // first node of phase update
+  std::vector<Input> inputs_;   // by slot
+  std::vector<int> bound_to_;   // slot of each node
+  std::vector<std::byte*> in_data_, out_data_;  // of the node being bound
   bool recording_ = true;
-  Repeated run_, step_, update_, accumulate_first_, accumulate_next_;
+  Sequence forward_, backward_, input_gradient_, weight_gradient_, run_, step_, accumulate_first_, accumulate_next_,
+      update_, sends_;
   bool timing_ = false;
   std::vector<double> node_seconds_;
 };

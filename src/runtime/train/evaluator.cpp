@@ -7,48 +7,28 @@
 
 namespace trifold {
 
-void fill_inputs(Executable& program, const Batch& batch, std::int64_t offset, std::int64_t count) {
+void fill_inputs(Executable& program, const Batch& batch, std::int64_t offset, std::int64_t count, int slot) {
   const Graph& graph = program.program().graph;
-  const std::int64_t image_elements = graph[graph.images].shape.elements() / count;
-  const float* images = batch.images.data() + offset * image_elements;
-  float* to = program.images();
-  parallel_for(
-      count * image_elements,
-      [&](Range range) { std::copy(images + range.begin, images + range.end, to + range.begin); }, 1024);
-
-  std::int32_t* labels = program.labels();
-  for (std::int64_t i = 0; i < count; ++i)
-    labels[i] = offset + i < batch.count ? batch.labels[static_cast<std::size_t>(offset + i)] : -1;
+  if (graph.images != kNoValue) {
+    const std::int64_t image_elements = graph[graph.images].shape.elements() / count;
+    const float* images = batch.images.data() + offset * image_elements;
+    float* to = program.images(slot);
+    parallel_for(
+        count * image_elements,
+        [&](Range range) { std::copy(images + range.begin, images + range.end, to + range.begin); }, 1024);
+  }
+  if (graph.labels != kNoValue) {
+    std::int32_t* labels = program.labels(slot);
+    for (std::int64_t i = 0; i < count; ++i)
+      labels[i] = offset + i < batch.count ? batch.labels[static_cast<std::size_t>(offset + i)] : -1;
+  }
   if (graph.targets != kNoValue) {
     const std::int64_t width = graph[graph.targets].shape.elements() / count;
     TRIFOLD_CHECK(static_cast<std::int64_t>(batch.targets.size()) >= (offset + count) * width,
                   "the data has no targets");
-    std::copy_n(batch.targets.data() + offset * width, count * width, program.targets());
+    std::copy_n(batch.targets.data() + offset * width, count * width, program.targets(slot));
   }
-  program.submit_inputs();
-}
-
-Score evaluate(Executable& program, Loader& loader) {
-  const Graph& graph = program.program().graph;
-  const std::int64_t batch_size = graph[graph.images].shape[0];
-  Score score;
-  double loss_sum = 0;
-  double correct = 0;
-  for (std::int64_t step = 0; step < loader.steps_per_epoch(); ++step) {
-    const Batch& batch = loader.next();
-    fill_inputs(program, batch, 0, batch_size);
-    score.samples += batch.count;
-    loader.release();
-    program.run({});
-    const Executable::Report report = program.report();
-    loss_sum += report.loss * static_cast<double>(batch_size);  // the report is divided by the whole batch
-    correct += report.correct;
-  }
-  if (score.samples > 0) {
-    score.loss = loss_sum / static_cast<double>(score.samples);
-    score.accuracy = correct / static_cast<double>(score.samples);
-  }
-  return score;
+  program.submit_inputs(slot);
 }
 
 }  // namespace trifold

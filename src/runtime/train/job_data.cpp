@@ -43,7 +43,7 @@ std::unique_ptr<Loader> make_training_loader(const Job& job, std::shared_ptr<con
 
 std::unique_ptr<Loader> make_evaluation_loader(const Job& job, std::shared_ptr<const Dataset> dataset) {
   LoaderOptions options;
-  options.batch = job.train.micro_batch();
+  options.batch = job.train.micro_batch() / job.plan.micro_batches;  // of all replicas
   options.training = false;
   options.threads = job.data.threads;
   return make_loader(job, std::move(dataset), SampleOrder::sequential, {}, options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 
 #include "runtime/core/error.h"
 #include "runtime/train/initialize.h"
@@ -15,8 +16,16 @@ constexpr const char* kLossScaleName = "optimizer.loss_scale";
 ModelContext context_for(const NetworkSpec& network, const ModelOptions& options, std::int64_t global_batch) {
   return {.batch = options.micro_batch(),
           .global_batch = global_batch,
-          .bn_group = options.bn_group > 0 ? options.bn_group : options.micro_batch(),
-          .classes = network.classes};
+          .bn_group = options.bn_group > 0 ? options.bn_group : options.batch / options.accumulate,
+          .classes = network.classes,
+          .replicas = options.mesh.data,
+          .replica = options.place.data};
+}
+
+// This rank's part of the network.
+Graph graph_for(const NetworkSpec& network, const ModelOptions& options, std::int64_t global_batch, Mode mode) {
+  Graph whole = build_graph(network, context_for(network, options, global_batch), mode);
+  return options.cut.parts > 1 ? graph_of_part(whole, options.cut, options.part) : std::move(whole);
 }
 
 CompileOptions compile_options(const ModelOptions& options) {
@@ -28,7 +37,9 @@ CompileOptions compile_options(const ModelOptions& options) {
           .recompute = options.recompute,
           .precision = {options.precision, std::nullopt},
           .optimizer = std::nullopt,
-          .decay_all = options.decay_all};
+          .decay_all = options.decay_all,
+          .replicas = options.mesh.data,
+          .ranks = options.ranks};
 }
 
 }  // namespace
@@ -45,15 +56,15 @@ Program compile_training(const NetworkSpec& network, const ModelOptions& options
   compile_as.accumulate = options.accumulate > 1;
   // A single layer in f16 can lose its gradients too.
   if (uses_precision(network, options, DType::f16)) compile_as.precision.scaling = options.loss_scaling;
-  return compile(build_graph(network, context_for(network, options, options.batch), Mode::train), compile_as);
+  compile_as.micro_batches = options.micro_batches;
+  return compile(graph_for(network, options, options.batch, Mode::train), compile_as);
 }
 
 // Reports of evaluation are means over the micro-batch that it runs.
 Program compile_evaluation(const NetworkSpec& network, const ModelOptions& options, const Program& training) {
   CompileOptions compile_as = compile_options(options);
   compile_as.parameter_layouts = training.parameter_layouts();
-  return compile(build_graph(network, context_for(network, options, options.micro_batch()), Mode::evaluate),
-                 compile_as);
+  return compile(graph_for(network, options, options.micro_batch(), Mode::evaluate), compile_as);
 }
 
 Model make_model(const NetworkSpec& network, const ModelOptions& options) {
@@ -128,6 +139,11 @@ std::vector<Model::Entry> Model::entries(Contents contents) const {
   if (contents == Contents::model_and_optimizer && scale != kNoValue)
     found.push_back({kLossScaleName, scale, training_->device_data(scale)});
   return found;
+}
+
+void Model::Snapshot::append(Snapshot other) {
+  std::ranges::move(other.storage_, std::back_inserter(storage_));
+  std::ranges::move(other.tensors_, std::back_inserter(tensors_));
 }
 
 Model::Snapshot Model::snapshot(Contents contents) const {

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "layers/network.h"
+#include "parallel/mesh.h"
+#include "parallel/stage_cut.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/executor/executable.h"
 
@@ -26,8 +28,14 @@ struct ModelOptions {
   LossScaling loss_scaling = {};  // where a layer is in f16
   OptimizerArgs optimizer;
   bool decay_all = false;
+  Mesh mesh = {};                     // the job's ranks
+  MeshPlace place = {};               // this one's
+  const RankGroups* ranks = nullptr;  // null: programs that are only looked at, or a single rank's
+  StageCut cut = {};                  // of the network into parts; the default: one part
+  int part = 0;                       // this program's
+  MicroBatches micro_batches = {};    // that are under way at once
 
-  std::int64_t micro_batch() const { return batch / accumulate; }
+  std::int64_t micro_batch() const { return batch / accumulate / mesh.data; }  // this rank's part of it
 };
 
 // Whether the job or a layer of it asks for this type.
@@ -61,11 +69,12 @@ class Model {
   class Snapshot {
    public:
     const std::vector<NamedTensor>& tensors() const { return tensors_; }
+    void append(Snapshot other);
 
    private:
     friend class Model;
     std::vector<std::vector<float>> storage_;
-    std::vector<NamedTensor> tensors_;
+    std::vector<NamedTensor> tensors_;  // views of the storage and of the model
   };
   enum class Contents { model, model_and_optimizer };
   Snapshot snapshot(Contents contents) const;

@@ -14,13 +14,6 @@
 namespace trifold {
 namespace {
 
-// The largest group that divides the micro-batch and is no larger than asked for.
-std::int64_t largest_group(std::int64_t micro_batch, std::int64_t wanted) {
-  for (std::int64_t group = std::min(micro_batch, wanted); group > 1; --group)
-    if (micro_batch % group == 0) return group;
-  return 1;
-}
-
 std::string megabytes(std::size_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
 }
@@ -38,14 +31,6 @@ void say_what_is_computed_in_float(const Job& job, const ModelOptions& options) 
 
 ModelOptions model_options(const Job& job) {
   const TrainConfig& train = job.train;
-  const bool has_batch_norm =
-      std::ranges::any_of(job.model.layers, [](const LayerSpec& layer) { return layer.type == "batch_norm"; });
-  if (has_batch_norm && train.micro_batch() % train.bn_group != 0)
-    fail_input(
-        "{}: /train/bn_group: {} does not divide a micro-batch of {} samples (batch {} / accumulate {}); the "
-        "largest group that works is {}",
-        job.file.string(), train.bn_group, train.micro_batch(), train.batch, train.accumulate,
-        largest_group(train.micro_batch(), train.bn_group));
   ModelOptions options;
   const DeviceChoice choice = choose_device(job.plan.device, train.own_kernels);
   options.backend = choice.backend;
@@ -62,12 +47,15 @@ ModelOptions model_options(const Job& job) {
   options.loss_scaling = train.loss_scaling;
   options.optimizer = train.optimizer;
   options.decay_all = train.decay_bias;
+  say_what_is_computed_in_float(job, options);
   return options;
 }
 
 std::unique_ptr<Model> make_model(const Job& job) {
-  const ModelOptions options = model_options(job);
-  say_what_is_computed_in_float(job, options);
+  return make_model(job, model_options(job));
+}
+
+std::unique_ptr<Model> make_model(const Job& job, const ModelOptions& options) {
   Program training = compile_training(job.model, options);
   Program evaluation = compile_evaluation(job.model, options, training);
   const std::array<const Program*, 2> programs = {&training, &evaluation};

@@ -9,15 +9,16 @@
 
 namespace trifold {
 
-// Checks what only the whole job can show (batch-norm groups against micro-batches).
+// Of the job on one rank; plan_fold() makes those of a plan's ranks from it.
 ModelOptions model_options(const Job& job);
 
 // Refuses a job that does not fit into the device's memory (or train.memory_limit), naming its largest consumers.
 // `programs` are compiled, not yet in memory.
 void check_memory(const Job& job, const Device& device, std::span<const Program* const> programs);
 
-// Compiles the job's programs, checks that they fit, and takes the memory.
+// Compiles the job's programs, checks that they fit, and takes the memory. For one rank of a plan: its options.
 std::unique_ptr<Model> make_model(const Job& job);
+std::unique_ptr<Model> make_model(const Job& job, const ModelOptions& options);
 
 // Bytes that the programs need together, as ModelMemory will take them.
 std::size_t planned_bytes(std::span<const Program* const> programs);

@@ -14,9 +14,8 @@
 #include "runtime/metrics/metrics_log.h"
 #include "runtime/metrics/progress.h"
 #include "runtime/metrics/tensorboard_writer.h"
-#include "runtime/train/evaluator.h"
+#include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
-#include "runtime/train/model_options.h"
 #include "runtime/train/stop_rules.h"
 
 namespace trifold {
@@ -50,8 +49,8 @@ struct Trainer::Parts {
         stop(job.train.stop) {
     if (options.mode != RunMode::overwrite) open_folder();
     job.model.class_weights = loss_class_weights(job, *train_set);
-    model = make_model(job);
-    classifies = model->training().program().graph.targets == kNoValue;
+    model = std::make_unique<FoldedModel>(job);
+    classifies = !model->has_targets();
     state.seed = job.train.seed;
     if (options.mode == RunMode::resume)
       restore();
@@ -132,39 +131,19 @@ struct Trainer::Parts {
   // --- one update
 
   // While a device works on this batch, the next one is on its way. (The host does its work when it is given.)
-  Executable::Report whole_step(StepContext context, bool more) {
-    Executable& program = model->training();
-    if (!submitted_sample) submit_batch();
-    context.first_sample = *std::exchange(submitted_sample, std::nullopt);
-    program.step(context);
-    if (more && !model->device().host_memory()) submit_batch();
-    return program.report();
-  }
-
-  void submit_batch() {
-    const Batch& batch = loader->next();
-    submitted_sample = batch.first_sample;
-    fill_inputs(model->training(), batch, 0, job.train.batch);
-    loader->release();
-  }
-
-  Executable::Report accumulated_step(StepContext context) {
-    Executable& program = model->training();
-    const std::int64_t micro_batch = job.train.micro_batch();
-    const Batch& batch = loader->next();
-    Executable::Report sum;
-    for (std::int64_t micro = 0; micro < job.train.accumulate; ++micro) {
-      context.first_sample = batch.first_sample + micro * micro_batch;
-      fill_inputs(program, batch, micro * micro_batch, micro_batch);
-      program.run(context);
-      program.accumulate(micro == 0, context);
-      const Executable::Report report = program.report();
-      sum.loss += report.loss;
-      sum.correct += report.correct;
+  Executable::Report whole_step(const StepContext& context, bool more) {
+    if (std::exchange(submitted, false)) {
+      model->start_step(nullptr, context);
+    } else {
+      model->start_step(&loader->next(), context);
+      loader->release();
     }
-    loader->release();
-    program.update(context);
-    return sum;
+    if (more && model->takes_batch_early()) {
+      model->submit(loader->next());
+      loader->release();
+      submitted = true;
+    }
+    return model->finish_step();
   }
 
   void train_step() {
@@ -175,8 +154,7 @@ struct Trainer::Parts {
                         .first_sample = 0,
                         .learning_rate = learning_rate(train.schedule, state.step, steps_per_epoch, total_steps),
                         .updates = state.step + 1};
-    const auto [loss, correct] =
-        train.accumulate > 1 ? accumulated_step(context) : whole_step(context, state.step + 1 < total_steps);
+    const auto [loss, correct] = whole_step(context, state.step + 1 < total_steps);
     if (!std::isfinite(loss))
       fail_runtime(
           "the loss became {} at step {} (epoch {}); lower train.optimizer.lr, add warm-up or set train.clip_norm",
@@ -254,7 +232,7 @@ struct Trainer::Parts {
 
   void evaluate_now() {
     const std::unique_ptr<Loader> test_loader = make_evaluation_loader(job, test_set);
-    const Score score = evaluate(model->evaluation(), *test_loader);
+    const Score score = model->evaluate(*test_loader);
     log("test", score.loss, score.accuracy);
     evaluated_step = state.step;
     report(score);
@@ -334,9 +312,9 @@ struct Trainer::Parts {
   StopDecision stop;
   std::optional<RunFolder> folder;
   std::optional<Progress> progress{std::in_place, Progress::Args{}};
-  std::unique_ptr<Model> model;
+  std::unique_ptr<FoldedModel> model;
   std::unique_ptr<Loader> loader;
-  std::optional<std::int64_t> submitted_sample;  // first of the batch that is on its way to the device
+  bool submitted = false;  // the next batch is on its way to the device
   std::unique_ptr<MetricsLog> metrics;
   std::unique_ptr<TensorboardWriter> tensorboard;
 

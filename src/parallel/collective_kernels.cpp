@@ -1,0 +1,128 @@
+// Collectives as kernels of the backends whose memory is the host's: each hands its tensors to the communicator of its
+// axis. A program that is only looked at may be compiled without ranks.
+#include <algorithm>
+
+#include "kernels/backend.h"
+#include "parallel/rank_groups.h"
+#include "runtime/core/error.h"
+
+namespace trifold {
+namespace {
+
+class CollectiveKernel : public Kernel {
+ public:
+  CollectiveKernel(const KernelRequest& request, Axis axis) : ranks_(request.ranks), axis_(axis) {}
+
+  std::string implementation() const override { return name_of(axis_); }
+
+ protected:
+  Communicator& group() const {
+    TRIFOLD_CHECK(ranks_ != nullptr, "the program was compiled without its ranks");
+    return ranks_->along(axis_);
+  }
+
+ private:
+  const RankGroups* ranks_;
+  Axis axis_;
+};
+
+class AllReduceKernel final : public CollectiveKernel {
+ public:
+  explicit AllReduceKernel(const KernelRequest& request)
+      : CollectiveKernel(request, op_as<AllReduce>(request).axis),
+        span_(op_as<AllReduce>(request).span),
+        elements_(static_cast<std::size_t>(request.in[0].elements())) {
+    TRIFOLD_CHECK(request.in[0].dtype == DType::f32, "all_reduce of {}", name_of(request.in[0].dtype));
+    if (span_ > 0 && request.ranks != nullptr)
+      gathered_ = elements_ * static_cast<std::size_t>(request.ranks->along(op_as<AllReduce>(request).axis).size());
+  }
+
+  std::size_t scratch_bytes() const override { return gathered_ * sizeof(float); }
+
+  void run(const StepContext&) override {
+    if (span_ > 0) return add_up_span();
+    if (out(0) != in(0)) std::copy_n(in(0), elements_, out(0));
+    group().wait(group().all_reduce({out(0), elements_}));
+  }
+
+ private:
+  void add_up_span() {
+    const std::span<float> all(reinterpret_cast<float*>(scratch()), gathered_);
+    const std::span<const float> mine(in(0), elements_);
+    group().wait(group().all_gather(std::as_bytes(mine), std::as_writable_bytes(all)));
+    const auto first = static_cast<std::size_t>(group().rank() / span_ * span_);
+    std::copy_n(all.data() + first * elements_, elements_, out(0));
+    for (std::size_t rank = first + 1; rank < first + static_cast<std::size_t>(span_); ++rank)
+      for (std::size_t i = 0; i < elements_; ++i) out(0)[i] += all[rank * elements_ + i];
+  }
+
+  int span_;
+  std::size_t elements_;
+  std::size_t gathered_ = 0;  // elements of all ranks
+};
+
+class AllGatherKernel final : public CollectiveKernel {
+ public:
+  explicit AllGatherKernel(const KernelRequest& request)
+      : CollectiveKernel(request, op_as<AllGather>(request).axis),
+        part_bytes_(request.in[0].bytes()),
+        all_bytes_(request.out[0].bytes()) {}
+
+  void run(const StepContext&) override {
+    group().wait(group().all_gather({in<std::byte>(0), part_bytes_}, {out<std::byte>(0), all_bytes_}));
+  }
+
+ private:
+  std::size_t part_bytes_, all_bytes_;
+};
+
+class SendKernel final : public CollectiveKernel {
+ public:
+  explicit SendKernel(const KernelRequest& request)
+      : CollectiveKernel(request, Axis::pipeline), op_(op_as<Send>(request)), bytes_(request.in[0].bytes()) {}
+
+  void run(const StepContext&) override {
+    on_their_way_.push_back({in<std::byte>(0), group().send({in<std::byte>(0), bytes_}, op_.stage, op_.tag)});
+  }
+  void settle() override {
+    const auto mine = [&](const Message& message) { return message.memory == in<std::byte>(0); };
+    for (const Message& message : on_their_way_)
+      if (mine(message)) group().wait(message.ticket);
+    std::erase_if(on_their_way_, mine);
+  }
+
+ private:
+  struct Message {
+    const std::byte* memory;
+    Ticket ticket;
+  };
+  Send op_;
+  std::size_t bytes_;
+  std::vector<Message> on_their_way_;  // at most one a slot
+};
+
+class ReceiveKernel final : public CollectiveKernel {
+ public:
+  explicit ReceiveKernel(const KernelRequest& request)
+      : CollectiveKernel(request, Axis::pipeline), op_(op_as<Receive>(request)), bytes_(request.out[0].bytes()) {}
+
+  void run(const StepContext&) override {
+    group().wait(group().receive({out<std::byte>(0), bytes_}, op_.stage, op_.tag));
+  }
+
+ private:
+  Receive op_;
+  std::size_t bytes_;
+};
+
+const RegisterKernel cpu_all_reduce(cpu_backend(), "all_reduce", make_kernel<AllReduceKernel>);
+const RegisterKernel cpu_all_gather(cpu_backend(), "all_gather", make_kernel<AllGatherKernel>);
+const RegisterKernel cpu_send(cpu_backend(), "send", make_kernel<SendKernel>);
+const RegisterKernel cpu_receive(cpu_backend(), "receive", make_kernel<ReceiveKernel>);
+const RegisterKernel reference_all_reduce(reference_backend(), "all_reduce", make_kernel<AllReduceKernel>);
+const RegisterKernel reference_all_gather(reference_backend(), "all_gather", make_kernel<AllGatherKernel>);
+const RegisterKernel reference_send(reference_backend(), "send", make_kernel<SendKernel>);
+const RegisterKernel reference_receive(reference_backend(), "receive", make_kernel<ReceiveKernel>);
+
+}  // namespace
+}  // namespace trifold

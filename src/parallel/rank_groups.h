@@ -1,0 +1,41 @@
+// A rank's place in the mesh and its way to the others: one communicator an axis.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/communicator.h"
+#include "parallel/mesh.h"
+
+namespace trifold {
+
+class RankGroups {
+ public:
+  using Communicators = std::array<std::unique_ptr<Communicator>, kAxes>;
+
+  RankGroups(const Mesh& mesh, int rank, Communicators communicators)
+      : mesh_(mesh), place_(place_of(mesh, rank)), rank_(rank), communicators_(std::move(communicators)) {}
+
+  const Mesh& mesh() const { return mesh_; }
+  const MeshPlace& place() const { return place_; }
+  int rank() const { return rank_; }
+  Communicator& along(Axis axis) const { return *communicators_[static_cast<std::size_t>(axis)]; }
+
+  // Ends every wait for this rank, and so every other rank's step.
+  void abort(const std::string& reason) const {
+    for (const auto& communicator : communicators_) communicator->abort(reason);
+  }
+
+ private:
+  Mesh mesh_;
+  MeshPlace place_;
+  int rank_;
+  Communicators communicators_;
+};
+
+// Ranks that are threads of this process, one RankGroups each.
+std::vector<std::unique_ptr<RankGroups>> make_local_ranks(const Mesh& mesh);
+
+}  // namespace trifold

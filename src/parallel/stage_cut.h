@@ -1,0 +1,33 @@
+// Cuts a network's graph into pipeline stages: each gets the nodes of its layers, and a message for every value that
+// another stage made. Any edge may cross any number of stages (skip connections, concatenations): it goes from its maker
+// to its reader directly.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "layers/graph.h"
+
+namespace trifold {
+
+// Which part of the network each layer belongs to; parts are runs of layers. With several chunks a stage there are more
+// parts than stages: part p lies on stage p mod stages.
+struct StageCut {
+  std::vector<int> part_of_layer;
+  int parts = 1;
+  int stages = 1;
+};
+
+// The graph of one part: with send and receive nodes where edges were cut.
+Graph graph_of_part(const Graph& whole, const StageCut& cut, int part);
+
+// How many layers each part gets so that the slowest takes as little time as can be: exact, by dynamic programming.
+// `costs` is one number a layer, in any unit of time. Throws an input error where there are more parts than layers.
+std::vector<int> balance_parts(std::span<const double> costs, int parts);
+
+// What a layer costs to train, relative to the others: arithmetic at one rate, memory at another.
+std::vector<double> layer_costs(const Graph& graph);
+
+StageCut make_cut(std::span<const int> layers_of_part, int stages);
+
+}  // namespace trifold

@@ -1,0 +1,120 @@
+#include "runtime/train/fold_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/core/error.h"
+
+namespace trifold {
+namespace {
+
+// The largest group of samples that batch norm can take together under the plan, and no larger than asked for.
+std::int64_t largest_group(std::int64_t micro_batch, std::int64_t replicas, std::int64_t wanted) {
+  const std::int64_t part = micro_batch / replicas;
+  for (std::int64_t group = std::min(micro_batch, wanted); group > 1; --group)
+    if (part % group == 0 || (group % part == 0 && micro_batch % group == 0)) return group;
+  return 1;
+}
+
+void check_batch(const Job& job, const FoldPlan& plan) {
+  const std::int64_t replicas = plan.mesh.data;
+  const std::int64_t micro_batches = job.train.accumulate * job.plan.micro_batches;
+  const std::int64_t parts = micro_batches * replicas;
+  if (job.train.batch % parts != 0) {
+    const std::int64_t less = job.train.batch / parts * parts;
+    fail_input("{}: a batch of {} does not divide into {} micro-batches of {} replicas; {}{} would work",
+               job.file.string(), job.train.batch, micro_batches, replicas, less > 0 ? fmt::format("{} or ", less) : "",
+               less + parts);
+  }
+  const bool has_batch_norm =
+      std::ranges::any_of(job.model.layers, [](const LayerSpec& layer) { return layer.type == "batch_norm"; });
+  const std::int64_t micro_batch = job.train.batch / micro_batches;
+  const std::int64_t largest = largest_group(micro_batch, replicas, job.train.bn_group);
+  if (has_batch_norm && largest != job.train.bn_group)
+    fail_input(
+        "{}: /train/bn_group: batch norm cannot take {} samples together in micro-batches of {} samples on {} "
+        "replica{}; the largest group that works is {}",
+        job.file.string(), job.train.bn_group, micro_batch, replicas, replicas == 1 ? "" : "s", largest);
+}
+
+// The optimiser's decisions about all gradients are taken by each rank from its own.
+void check_optimizer(const Job& job, const FoldPlan& plan) {
+  if (plan.mesh.pipeline == 1 && plan.mesh.tensor == 1) return;
+  const char* why = "needs a number of all parameters, which this version finds only where a rank holds them all";
+  if (job.train.optimizer.clip_norm > 0)
+    fail_input("{}: train.clip_norm {}: set it to 0 or plan.pp and plan.tp to 1", job.file.string(), why);
+  if (job.train.precision == DType::f16)
+    fail_input("{}: fp16's loss scale {}: use bf16, or plan.pp=1 and plan.tp=1", job.file.string(), why);
+}
+
+std::vector<int> layers_of_parts(const Job& job, const Graph& whole, int parts) {
+  const auto layers = static_cast<std::int64_t>(job.model.layers.size());
+  if (job.plan.stages.empty()) {
+    std::vector<double> costs = layer_costs(whole);
+    // A loss that was added goes with the last layer.
+    for (; static_cast<std::int64_t>(costs.size()) > layers; costs.pop_back()) costs[costs.size() - 2] += costs.back();
+    return balance_parts(costs, parts);
+  }
+  std::vector<int> counts(job.plan.stages.begin(), job.plan.stages.end());
+  if (static_cast<int>(counts.size()) != parts)
+    fail_input("{}: plan.stages lists {} stages, but plan.pp times plan.chunks is {}", job.file.string(), counts.size(),
+               parts);
+  if (const int sum = std::accumulate(counts.begin(), counts.end(), 0); sum != layers)
+    fail_input("{}: plan.stages has {} layers in all, but the model has {}", job.file.string(), sum, layers);
+  return counts;
+}
+
+}  // namespace
+
+FoldPlan plan_fold(const Job& job, const ModelOptions& job_options) {
+  FoldPlan plan;
+  plan.mesh = {.data = static_cast<int>(job.plan.dp),
+               .pipeline = static_cast<int>(job.plan.pp),
+               .tensor = static_cast<int>(job.plan.tp)};
+  plan.threads = std::max(1, job_options.threads / plan.mesh.size());
+  check_batch(job, plan);
+  check_optimizer(job, plan);
+  plan.pipeline = {.kind = parse_pipeline_schedule(job.plan.schedule),
+                   .stages = plan.mesh.pipeline,
+                   .micro_batches = static_cast<int>(job.train.accumulate * job.plan.micro_batches),
+                   .chunks = static_cast<int>(job.plan.chunks)};
+  if (plan.mesh.pipeline == 1) {
+    plan.pipeline.kind = PipelineSchedule::one_f_one_b;
+    plan.pipeline.chunks = 1;
+  }
+  check_pipeline(plan.pipeline);
+
+  const ModelContext context{.batch = job.train.batch / plan.pipeline.micro_batches,
+                             .global_batch = job.train.batch,
+                             .bn_group = job.train.bn_group,
+                             .classes = job.model.classes};
+  const Graph whole = build_graph(job.model, context, Mode::train);
+  plan.layers_of_part = layers_of_parts(job, whole, plan.pipeline.stages * plan.pipeline.chunks);
+  plan.cut = make_cut(plan.layers_of_part, plan.pipeline.stages);
+  plan.cut.part_of_layer.resize(whole.layers.size(), plan.cut.parts - 1);
+  return plan;
+}
+
+std::vector<ModelOptions> FoldPlan::rank_options(const ModelOptions& job_options, const RankGroups* groups,
+                                                 int rank) const {
+  const MeshPlace place = place_of(mesh, rank);
+  const SlottedActions actions = assign_slots(pipeline, place.pipeline);
+  std::vector<ModelOptions> chunks;
+  for (int chunk = 0; chunk < pipeline.chunks; ++chunk) {
+    ModelOptions options = job_options;
+    options.accumulate = pipeline.micro_batches;
+    options.threads = threads;
+    options.mesh = mesh;
+    options.place = place;
+    options.ranks = groups;
+    options.cut = cut;
+    options.part = chunk * pipeline.stages + place.pipeline;
+    options.micro_batches = {.interleave = mesh.pipeline > 1,
+                             .slots = mesh.pipeline > 1 ? actions.slots[static_cast<std::size_t>(chunk)] : 1,
+                             .splits_backward = mesh.pipeline > 1 && pipeline.splits_backward()};
+    chunks.push_back(std::move(options));
+  }
+  return chunks;
+}
+
+}  // namespace trifold

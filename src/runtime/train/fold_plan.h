@@ -1,0 +1,27 @@
+// From a job's plan to what each rank does: the mesh, the cut of the network into stages, the schedule. Everything that
+// cannot be done is refused here, with what would work.
+#pragma once
+
+#include <vector>
+
+#include "parallel/pipeline_slots.h"
+#include "parallel/stage_cut.h"
+#include "runtime/config/job.h"
+#include "runtime/train/model.h"
+
+namespace trifold {
+
+struct FoldPlan {
+  Mesh mesh;
+  Pipeline pipeline;                 // of every replica
+  StageCut cut;                      // of the network
+  std::vector<int> layers_of_part;   // in the order of parts
+  int threads = 1;                   // of each rank
+
+  // What a rank's programs are compiled with, one a chunk of its stage.
+  std::vector<ModelOptions> rank_options(const ModelOptions& job_options, const RankGroups* groups, int rank) const;
+};
+
+FoldPlan plan_fold(const Job& job, const ModelOptions& job_options);
+
+}  // namespace trifold
