@@ -13,6 +13,8 @@ class ActivationLayer final : public Layer {
 
   Shape infer_shape(std::span<const Shape> in) const override { return in[0]; }
 
+  bool is_channel_local() const override { return true; }
+
   void forward(LayerBuilder& b) const override {
     ActivationForward op;
     op.function = function_;

@@ -19,6 +19,8 @@ class AddLayer final : public Layer {
     return in[0];
   }
 
+  bool is_channel_local() const override { return true; }
+
   void forward(LayerBuilder& b) const override {
     const Shape shape = b.shape(b.out());  // a copy: making values may move the graph's own
     const int last = b.in_count() - 1;

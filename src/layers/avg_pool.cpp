@@ -11,6 +11,8 @@ class AvgPoolLayer final : public Layer {
 
   Shape infer_shape(std::span<const Shape> in) const override { return pool_shape(args_, in[0]); }
 
+  bool is_channel_local() const override { return true; }
+
   void forward(LayerBuilder& b) const override {
     AvgPoolForward op;
     op.args = args_;

@@ -29,6 +29,8 @@ class BatchNormLayer final : public Layer {
             {.name = "running_var", .shape = channels, .init = {.constant = 1}, .trained = false, .decay = false}};
   }
 
+  bool is_channel_local() const override { return true; }
+
   void forward(LayerBuilder& b) const override {
     const Shape x = b.shape(b.in());  // a copy: making values may move the graph's own
     const Groups groups = groups_of(b);

@@ -53,12 +53,35 @@ class Conv2dLayer final : public Layer {
     return specs;
   }
 
+  std::vector<LayerSplit> splits(std::span<const Shape> in, int parts) const override {
+    std::vector<LayerSplit> found;
+    const bool whole_in = in[0][1] % parts == 0;
+    const bool whole_out = out_channels_ % parts == 0;
+    const std::int64_t groups = groups_of(in[0]);
+    if (groups > 1) {
+      if (groups % parts == 0) found.push_back(LayerSplit::groups);
+      return found;
+    }
+    if (whole_out) found.push_back(LayerSplit::out_channels);
+    if (whole_in) found.push_back(LayerSplit::in_channels);
+    return found;
+  }
+
+  void narrow(const LayerPart& part) override {
+    if (part.split == LayerSplit::in_channels) {
+      adds_bias_ = part.index == 0;  // once in the sum
+      return;
+    }
+    out_channels_ /= part.count;
+    if (part.split == LayerSplit::groups) groups_ /= part.count;  // 0 stays 0
+  }
+
   void forward(LayerBuilder& b) const override {
     Conv2dForward op;
     op.args = args_for(b);
-    op.bias = bias_;
+    op.bias = bias_ && adds_bias_;
     std::vector<ValueId> in = {b.in(), b.parameter("weight")};
-    if (bias_) in.push_back(b.parameter("bias"));
+    if (op.bias) in.push_back(b.parameter("bias"));
     b.emit(op, in, {b.out()});
   }
 
@@ -88,6 +111,7 @@ class Conv2dLayer final : public Layer {
   std::int64_t out_channels_;
   Pair kernel_;
   bool bias_;
+  bool adds_bias_ = true;
   std::int64_t groups_;
   Conv2dArgs args_;
 };

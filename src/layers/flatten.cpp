@@ -12,6 +12,8 @@ class FlattenLayer final : public Layer {
     return {in[0].batch(), in[0].channels() * in[0].pixels()};
   }
 
+  bool is_channel_local() const override { return true; }
+
   void forward(LayerBuilder& b) const override { b.emit(Reshape(), {b.in()}, {b.out()}); }
 
   void backward(LayerBuilder& b) const override {

@@ -15,6 +15,8 @@ class GlobalAvgPoolLayer final : public Layer {
     return {in[0][0], in[0][1]};
   }
 
+  bool is_channel_local() const override { return true; }
+
   void forward(LayerBuilder& b) const override { b.emit(GlobalAvgPoolForward(), {b.in()}, {b.out()}); }
 
   void backward(LayerBuilder& b) const override {

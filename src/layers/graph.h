@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/op.h"
+#include "layers/split.h"
 
 namespace trifold {
 
@@ -56,6 +57,13 @@ struct Parameter {
   ValueId gradient = kNoValue;  // kNoValue for states
   Init init;
   bool decay = true;
+  Shard shard = {};  // this rank's part of it
+
+  // The whole parameter's, of which `mine` is the shape of this rank's part.
+  Shape whole_shape(Shape mine) const {
+    if (shard.dim >= 0) mine[shard.dim] *= shard.count;
+    return mine;
+  }
 };
 
 struct LayerInfo {

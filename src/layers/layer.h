@@ -25,6 +25,9 @@ struct ModelContext {
   std::vector<float> class_weights = {};  // [classes] or empty: for a loss that has none of its own
   int replicas = 1;                       // that train on the same micro-batch: this one has part `replica` of it
   int replica = 0;
+  int tensor_parts = 1;  // ranks that share each layer: this one has part `tensor_part`
+  int tensor_part = 0;
+  std::vector<std::optional<LayerSplit>> splits = {};  // of layers by index, where the plan names one; others: chosen
 };
 
 // The layer's window on the graph while it adds its nodes.
@@ -94,6 +97,16 @@ class Layer {
   virtual std::vector<ParameterSpec> parameters(std::span<const Shape> /*in*/) const { return {}; }
   virtual void forward(LayerBuilder& b) const = 0;
   virtual void backward(LayerBuilder& b) const = 0;
+
+  // --- divided among tensor ranks
+
+  // Whether each channel of the output depends on the same channel of each input only, so that a rank can work on its
+  // channels alone.
+  virtual bool is_channel_local() const { return false; }
+  // How else it may be divided into this many parts, for whole inputs of these shapes.
+  virtual std::vector<LayerSplit> splits(std::span<const Shape> /*in*/, int /*parts*/) const { return {}; }
+  // Become one part of it. Only for what splits() named.
+  virtual void narrow(const LayerPart& /*part*/) {}
 
   // A loss ends the network: its forward makes the gradient of its input too.
   virtual bool is_loss() const { return false; }

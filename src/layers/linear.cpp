@@ -30,11 +30,25 @@ class LinearLayer final : public Layer {
     return specs;
   }
 
+  std::vector<LayerSplit> splits(std::span<const Shape> in, int parts) const override {
+    std::vector<LayerSplit> found;
+    if (out_features_ % parts == 0) found.push_back(LayerSplit::out_channels);
+    if (in[0][1] % parts == 0) found.push_back(LayerSplit::in_channels);
+    return found;
+  }
+
+  void narrow(const LayerPart& part) override {
+    if (part.split == LayerSplit::in_channels)
+      adds_bias_ = part.index == 0;  // once in the sum
+    else
+      out_features_ /= part.count;
+  }
+
   void forward(LayerBuilder& b) const override {
     LinearForward op;
-    op.bias = bias_;
+    op.bias = bias_ && adds_bias_;
     std::vector<ValueId> in = {b.in(), b.parameter("weight")};
-    if (bias_) in.push_back(b.parameter("bias"));
+    if (op.bias) in.push_back(b.parameter("bias"));
     b.emit(op, in, {b.out()});
   }
 
@@ -52,6 +66,7 @@ class LinearLayer final : public Layer {
  private:
   std::int64_t out_features_;
   bool bias_;
+  bool adds_bias_ = true;
 };
 
 const RegisterLayer registration({

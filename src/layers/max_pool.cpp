@@ -18,6 +18,8 @@ class MaxPoolLayer final : public Layer {
     return pool_shape(args_, in[0]);
   }
 
+  bool is_channel_local() const override { return true; }
+
   void forward(LayerBuilder& b) const override {
     MaxPoolForward op;
     op.args = args_;

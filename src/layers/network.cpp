@@ -1,9 +1,11 @@
 // Builds the Graph: forward nodes layer by layer, then, going back, each layer's gradient nodes.
 #include "layers/network.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 
+#include "kernels/ops/collective.h"
 #include "kernels/ops/loss.h"
 #include "kernels/ops/shape_ops.h"
 #include "runtime/core/error.h"
@@ -35,6 +37,8 @@ class NetworkBuilder final : public LayerBuilder {
     graph_.labels = graph_.add_value({"labels", Shape{context.batch}, DType::i32, Role::input});
     value_of_["input"] = graph_.images;
     trains_.assign(graph_.values.size(), false);
+    for (const LayerSpec& layer : spec.layers)
+      for (const std::string& in : layer.in) readers_[in].push_back(&layer);
   }
 
   Graph build(const NetworkSpec& spec) {
@@ -145,41 +149,195 @@ class NetworkBuilder final : public LayerBuilder {
     BuiltLayer built{spec, type->make(spec.values), {}, {}};
     LayerInfo info{spec.id, spec.type, {}, kNoValue, {}, {}};
     if (spec.values.has("precision")) info.precision = parse_precision(spec.values.text("precision"));
-    std::vector<Shape> shapes;
-    bool trained = false;
+    std::vector<Shape> whole_shapes;
     for (const std::string& name : spec.in) {
       const auto found = value_of_.find(name);
       if (found == value_of_.end())
         fail_input("{}: layer '{}' reads '{}', which is no layer before it", spec.place, spec.id, name);
       info.in.push_back(found->second);
-      shapes.push_back(graph_[found->second].shape);
-      trained = trained || trains(found->second);
+      whole_shapes.push_back(whole_shape(found->second));
     }
 
     try {
-      const Shape shape = built.layer->infer_shape(shapes);
-      check_size(shape);
+      const std::unique_ptr<Layer> whole = type->make(spec.values);
+      const Shape whole_out = whole->infer_shape(whole_shapes);
+      check_size(whole_out);
+      const LayerSplit split = choose_split(spec, *whole, whole_shapes, info.in);
+      if (split != LayerSplit::whole) built.layer->narrow({split, context_.tensor_part, context_.tensor_parts});
+      current_ = layer_count();  // what is added for it belongs to it
+      const Spread reads = spread_read(*whole, split, info.in);
+      std::vector<Shape> shapes;
+      bool trained = false;
+      for (ValueId& in : info.in) {
+        in = as_spread(in, reads);
+        shapes.push_back(graph_[in].shape);
+        trained = trained || trains(in);
+      }
+
       const bool loss = built.layer->is_loss();
-      info.out = new_value({spec.id, shape, loss ? DType::f64 : DType::f32, loss ? Role::report : Role::activation});
-      for (const ParameterSpec& parameter : built.layer->parameters(shapes)) {
-        check_size(parameter.shape);
-        const std::string name = spec.id + "." + parameter.name;
-        const ValueId value =
-            new_value({name, parameter.shape, DType::f32, parameter.trained ? Role::parameter : Role::state});
-        const int index = static_cast<int>(graph_.parameters.size());
-        graph_.parameters.push_back({name, value, kNoValue, parameter.init, parameter.decay});
-        built.parameters[parameter.name] = index;
-        info.parameters.push_back(index);
-        trained = trained || parameter.trained;
+      info.out = new_value({spec.id, built.layer->infer_shape(shapes), loss ? DType::f64 : DType::f32,
+                            loss ? Role::report : Role::activation});
+      const std::vector<ParameterSpec> whole_parameters = whole->parameters(whole_shapes);
+      const std::vector<ParameterSpec> parameters = built.layer->parameters(shapes);
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        add_parameter(spec, parameters[i], whole_parameters[i], built, info);
+        trained = trained || parameters[i].trained;
       }
       trains_[static_cast<std::size_t>(info.out)] = trained;
-      value_of_[spec.id] = info.out;
       graph_.layers.push_back(info);
       layers_.push_back(std::move(built));
-      current_ = layer_count() - 1;
       layers_.back().layer->forward(*this);
+      if (split == LayerSplit::in_channels) add_up_parts();
+      const ValueId out = graph_.layers.back().out;
+      spreads_[out] = split == LayerSplit::whole || split == LayerSplit::in_channels
+                          ? (reads == Spread::channels && split == LayerSplit::whole ? Spread::channels : Spread::whole)
+                          : Spread::channels;
+      value_of_[spec.id] = out;
     } catch (const ShapeError& error) {
       fail_shape(spec, error);
+    }
+  }
+
+  void add_parameter(const LayerSpec& spec, const ParameterSpec& parameter, const ParameterSpec& whole,
+                     BuiltLayer& built, LayerInfo& info) {
+    check_size(whole.shape);
+    Shard shard;
+    for (int dim = 0; dim < whole.shape.rank(); ++dim)
+      if (parameter.shape[dim] != whole.shape[dim]) shard = {dim, context_.tensor_part, context_.tensor_parts};
+    const std::string name = spec.id + "." + parameter.name;
+    const ValueId value =
+        new_value({name, parameter.shape, DType::f32, parameter.trained ? Role::parameter : Role::state});
+    const int index = static_cast<int>(graph_.parameters.size());
+    graph_.parameters.push_back({name, value, kNoValue, whole.init, whole.decay, shard});
+    built.parameters[parameter.name] = index;
+    info.parameters.push_back(index);
+  }
+
+  // --- layers divided among tensor ranks
+
+  bool divided() const { return context_.tensor_parts > 1; }
+
+  Spread spread_of(ValueId value) const {
+    const auto found = spreads_.find(value);
+    return found == spreads_.end() ? Spread::whole : found->second;
+  }
+
+  Shape whole_shape(ValueId value) const {
+    Shape shape = graph_[value].shape;
+    if (spread_of(value) == Spread::channels) shape[1] *= context_.tensor_parts;
+    return shape;
+  }
+
+  LayerSplit choose_split(const LayerSpec& spec, const Layer& layer, std::span<const Shape> in,
+                          std::span<const ValueId> values) const {
+    if (!divided()) return LayerSplit::whole;
+    const auto index = static_cast<std::size_t>(layer_count());
+    const std::vector<LayerSplit> possible = layer.splits(in, context_.tensor_parts);
+    const auto can = [&](LayerSplit split) { return std::ranges::find(possible, split) != possible.end(); };
+    if (index < context_.splits.size() && context_.splits[index]) {
+      const LayerSplit named = *context_.splits[index];
+      if (named != LayerSplit::whole && !can(named)) fail_split(spec, layer, in, named);
+      return named;
+    }
+    // What comes in parts is read in parts; what is whole is divided where the parts can be read so by the next
+    // product.
+    if (spread_of(values[0]) == Spread::channels)
+      return can(LayerSplit::groups)        ? LayerSplit::groups
+             : can(LayerSplit::in_channels) ? LayerSplit::in_channels
+                                            : LayerSplit::whole;
+    return can(LayerSplit::out_channels) && is_read_by_products(spec.id) ? LayerSplit::out_channels : LayerSplit::whole;
+  }
+
+  // Whether all that read the layer, beyond layers that are local to channels, are products.
+  bool is_read_by_products(const std::string& id) const {
+    const auto readers = readers_.find(id);
+    if (readers == readers_.end()) return false;
+    return std::ranges::all_of(readers->second, [&](const LayerSpec* reader) {
+      if (reader->type == "conv2d" || reader->type == "linear") return true;
+      const bool local = find_layer_type(reader->type)->make(reader->values)->is_channel_local();
+      return local && reader->in.size() == 1 && is_read_by_products(reader->id);
+    });
+  }
+
+  [[noreturn]] void fail_split(const LayerSpec& spec, const Layer& layer, std::span<const Shape> in,
+                               LayerSplit split) const {
+    const auto channels = [](const Shape& shape) { return shape.rank() > 1 ? shape[1] : 1; };
+    fail_input(
+        "{}: layer '{}' ({}), from {} to {} channels, cannot be split by {} into {} parts; use a plan.tp that "
+        "divides them, or \"by\": \"none\"",
+        spec.place, spec.id, spec.type, channels(in[0]), channels(layer.infer_shape(in)), name_of(split),
+        context_.tensor_parts);
+  }
+
+  Spread spread_read(const Layer& layer, LayerSplit split, std::span<const ValueId> in) const {
+    if (split == LayerSplit::out_channels) return Spread::shared;
+    if (split == LayerSplit::in_channels || split == LayerSplit::groups) return Spread::channels;
+    const bool in_parts = std::ranges::all_of(in, [&](ValueId value) { return spread_of(value) == Spread::channels; });
+    return in_parts && layer.is_channel_local() ? Spread::channels : Spread::whole;
+  }
+
+  // The value as a layer reads it: converted once for all that read it so.
+  ValueId as_spread(ValueId value, Spread wanted) {
+    const Spread has = spread_of(value);
+    if (has == wanted || !divided()) return value;
+    if (has == Spread::channels && wanted == Spread::shared) return as_spread(as_spread(value, Spread::whole), wanted);
+    const auto [known, added] = conversions_[value].try_emplace(wanted, kNoValue);
+    if (!added) return known->second;
+    Shape shape = whole_shape(value);
+    if (wanted == Spread::channels) shape[1] /= context_.tensor_parts;
+    const char* how = wanted == Spread::channels ? " part" : wanted == Spread::whole ? " whole" : " shared";
+    const ValueId converted = new_value({graph_[value].name + how, shape, graph_[value].dtype, Role::activation});
+    trains_[static_cast<std::size_t>(converted)] = trains(value);
+    spreads_[converted] = wanted;
+    known->second = converted;
+    if (wanted == Spread::shared)
+      emit(Reshape{}, {value}, {converted});
+    else if (wanted == Spread::whole)
+      emit(GatherChannels{}, {value}, {converted});
+    else
+      emit(take_own_channels(shape[1]), {value}, {converted});
+    return converted;
+  }
+
+  SplitChannels take_own_channels(std::int64_t channels) const {
+    SplitChannels op;
+    op.first_channel = {context_.tensor_part * channels};
+    return op;
+  }
+
+  // Each rank's output is a part of the sum.
+  void add_up_parts() {
+    LayerInfo& layer = graph_.layers.back();
+    const Value part = graph_[layer.out];
+    const ValueId sum = new_value({part.name + " sum", part.shape, part.dtype, part.role});
+    trains_[static_cast<std::size_t>(sum)] = trains(layer.out);
+    AllReduce op;
+    op.axis = Axis::tensor;
+    emit(op, {layer.out}, {sum});
+    graph_.layers.back().out = sum;
+  }
+
+  // The gradients of the value's conversions become gradients of the value.
+  void add_gradients_of_conversions(ValueId value) {
+    const auto found = conversions_.find(value);
+    if (found == conversions_.end()) return;
+    for (const auto& [spread, converted] : found->second) {
+      add_gradients_of_conversions(converted);
+      const auto gradients = gradients_.find(converted);
+      if (gradients == gradients_.end()) continue;
+      const ValueId gradient = sum_of(gradients->second);
+      const ValueId back =
+          new_value({"d " + graph_[value].name, graph_[value].shape, graph_[value].dtype, Role::gradient});
+      if (spread == Spread::shared) {
+        AllReduce op;
+        op.axis = Axis::tensor;
+        emit(op, {gradient}, {back}, Phase::backward_input);
+      } else if (spread == Spread::whole) {
+        emit(take_own_channels(graph_[value].shape[1]), {gradient}, {back}, Phase::backward_input);
+      } else {
+        emit(GatherChannels{}, {gradient}, {back}, Phase::backward_input);
+      }
+      gradients_[value].push_back(back);
     }
   }
 
@@ -214,6 +372,7 @@ class NetworkBuilder final : public LayerBuilder {
     if (!trains(layer.out)) return;
     out_gradient_ = kNoValue;
     if (!layers_[static_cast<std::size_t>(current_)].layer->is_loss()) {
+      add_gradients_of_conversions(layer.out);
       const auto found = gradients_.find(layer.out);
       if (found == gradients_.end()) return;  // nothing that the loss depends on
       out_gradient_ = sum_of(found->second);
@@ -238,9 +397,12 @@ class NetworkBuilder final : public LayerBuilder {
   Graph graph_;
   std::vector<Node> at_forward_end_;
   std::vector<BuiltLayer> layers_;
-  std::map<std::string, ValueId> value_of_;            // layer id -> its output
-  std::map<ValueId, std::vector<ValueId>> gradients_;  // value -> contributions to its gradient
-  std::vector<bool> trains_;                           // whether a parameter lies behind the value
+  std::map<std::string, ValueId> value_of_;                       // layer id -> its output
+  std::map<std::string, std::vector<const LayerSpec*>> readers_;  // layer id -> layers that read it
+  std::map<ValueId, Spread> spreads_;                             // of values that are not whole
+  std::map<ValueId, std::map<Spread, ValueId>> conversions_;      // value -> the same value as others read it
+  std::map<ValueId, std::vector<ValueId>> gradients_;             // value -> contributions to its gradient
+  std::vector<bool> trains_;                                      // whether a parameter lies behind the value
   int current_ = -1;
   bool in_backward_ = false;
   ValueId out_gradient_ = kNoValue;

@@ -76,6 +76,31 @@ class AllGatherKernel final : public CollectiveKernel {
   std::size_t part_bytes_, all_bytes_;
 };
 
+class GatherChannelsKernel final : public CollectiveKernel {
+ public:
+  explicit GatherChannelsKernel(const KernelRequest& request)
+      : CollectiveKernel(request, op_as<GatherChannels>(request).axis),
+        samples_(static_cast<std::size_t>(request.in[0].shape[0])),
+        part_bytes_(request.in[0].bytes()),
+        all_bytes_(request.out[0].bytes()) {}
+
+  std::size_t scratch_bytes() const override { return all_bytes_; }
+
+  // A sample's channels lie together in every layout, so a rank's part of a sample is one piece.
+  void run(const StepContext&) override {
+    group().wait(group().all_gather({in<std::byte>(0), part_bytes_}, {scratch(), all_bytes_}));
+    const std::size_t piece = part_bytes_ / samples_;
+    const std::size_t ranks = all_bytes_ / part_bytes_;
+    for (std::size_t sample = 0; sample < samples_; ++sample)
+      for (std::size_t rank = 0; rank < ranks; ++rank)
+        std::copy_n(scratch() + rank * part_bytes_ + sample * piece, piece,
+                    out<std::byte>(0) + (sample * ranks + rank) * piece);
+  }
+
+ private:
+  std::size_t samples_, part_bytes_, all_bytes_;
+};
+
 class SendKernel final : public CollectiveKernel {
  public:
   explicit SendKernel(const KernelRequest& request)
@@ -117,10 +142,13 @@ class ReceiveKernel final : public CollectiveKernel {
 
 const RegisterKernel cpu_all_reduce(cpu_backend(), "all_reduce", make_kernel<AllReduceKernel>);
 const RegisterKernel cpu_all_gather(cpu_backend(), "all_gather", make_kernel<AllGatherKernel>);
+const RegisterKernel cpu_gather_channels(cpu_backend(), "gather_channels", make_kernel<GatherChannelsKernel>);
 const RegisterKernel cpu_send(cpu_backend(), "send", make_kernel<SendKernel>);
 const RegisterKernel cpu_receive(cpu_backend(), "receive", make_kernel<ReceiveKernel>);
 const RegisterKernel reference_all_reduce(reference_backend(), "all_reduce", make_kernel<AllReduceKernel>);
 const RegisterKernel reference_all_gather(reference_backend(), "all_gather", make_kernel<AllGatherKernel>);
+const RegisterKernel reference_gather_channels(reference_backend(), "gather_channels",
+                                               make_kernel<GatherChannelsKernel>);
 const RegisterKernel reference_send(reference_backend(), "send", make_kernel<SendKernel>);
 const RegisterKernel reference_receive(reference_backend(), "receive", make_kernel<ReceiveKernel>);
 

@@ -85,7 +85,8 @@ void RankTeam::do_work(int rank) {
       first = failure_ == nullptr;
       if (first) failure_ = failure;
     }
-    if (first && options_.on_failure) options_.on_failure("rank " + std::to_string(rank) + " failed: " + message_of(failure));
+    if (first && options_.on_failure)
+      options_.on_failure("rank " + std::to_string(rank) + " failed: " + message_of(failure));
   }
 }
 

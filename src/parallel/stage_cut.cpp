@@ -47,9 +47,7 @@ class PartBuilder {
 
  private:
   // Values that nodes make; all else is there from the start.
-  bool is_passed(ValueId id) const {
-    return whole_[id].role == Role::activation || whole_[id].role == Role::gradient;
-  }
+  bool is_passed(ValueId id) const { return whole_[id].role == Role::activation || whole_[id].role == Role::gradient; }
   int part_of(const Node& node) const { return cut_.part_of_layer[static_cast<std::size_t>(node.layer)]; }
   const Node& maker(ValueId id) const {
     return whole_.nodes[static_cast<std::size_t>(maker_[static_cast<std::size_t>(id)])];
@@ -120,9 +118,9 @@ class PartBuilder {
   const StageCut& cut_;
   int part_;
   Graph part_graph_;
-  std::vector<int> maker_;                        // node that makes each value first; -1: none
-  std::map<ValueId, std::vector<int>> readers_;   // other parts that read a value
-  std::vector<ValueId> mine_;                     // by value of the whole graph
+  std::vector<int> maker_;                       // node that makes each value first; -1: none
+  std::map<ValueId, std::vector<int>> readers_;  // other parts that read a value
+  std::vector<ValueId> mine_;                    // by value of the whole graph
 };
 
 }  // namespace
@@ -134,9 +132,10 @@ Graph graph_of_part(const Graph& whole, const StageCut& cut, int part) {
 std::vector<int> balance_parts(std::span<const double> costs, int parts) {
   const int layers = static_cast<int>(costs.size());
   if (parts > layers)
-    fail_input("{} pipeline stages for {} layers: there can be at most one a layer, so plan.pp times its chunks can be "
-               "{} at most",
-               parts, layers, layers);
+    fail_input(
+        "{} pipeline stages for {} layers: there can be at most one a layer, so plan.pp times its chunks can be "
+        "{} at most",
+        parts, layers, layers);
   std::vector<double> until(costs.size() + 1, 0.0);  // cost of the layers before
   std::partial_sum(costs.begin(), costs.end(), until.begin() + 1);
   const auto at = [](int index) { return static_cast<std::size_t>(index); };

@@ -1,6 +1,6 @@
 // Cuts a network's graph into pipeline stages: each gets the nodes of its layers, and a message for every value that
-// another stage made. Any edge may cross any number of stages (skip connections, concatenations): it goes from its maker
-// to its reader directly.
+// another stage made. Any edge may cross any number of stages (skip connections, concatenations): it goes from its
+// maker to its reader directly.
 #pragma once
 
 #include <span>

@@ -37,6 +37,7 @@ class CpuBackend final : public Backend {
     // Stages agree on how a message lies by its shape alone.
     if (name == "send") return {{image_layout(in[0])}, {}};
     if (name == "receive") return {{}, {image_layout(out[0])}};
+    if (name == "gather_channels") return for_parts(out[0], in, {});
     if (name == "concat") return for_parts(out[0], in, {});
     if (name == "split_channels") return for_parts(in[0], out, static_cast<const SplitChannels&>(op).first_channel);
     if (name.starts_with("optimizer.") || name == "reorder" || op.is_view()) return layouts_as_given(op, in, out);

@@ -46,6 +46,14 @@ struct AllGather final : Op {
   bool keeps_f32(Side, int) const override { return true; }
 };
 
+// in: x [N, C/n, ...], this rank's run of the channels; out: [N, C, ...], those of all n ranks in their order.
+struct GatherChannels final : Op {
+  Axis axis = Axis::tensor;
+
+  std::string_view name() const override { return "gather_channels"; }
+  std::string attributes() const override { return name_of(axis); }
+};
+
 // in: x. The value leaves for another stage; its memory is left alone until that has it. Messages of one tag arrive in
 // the order they were sent.
 struct Send final : Op {

@@ -210,7 +210,8 @@ class Planner {
     }
     for (ValueId id = 0; id < static_cast<ValueId>(graph_.values.size()); ++id)
       if (family_bytes[static_cast<std::size_t>(id)] > 0)
-        requests.push_back({aligned(family_bytes[static_cast<std::size_t>(id)]), lifetime(id), id, region_of_family(id)});
+        requests.push_back(
+            {aligned(family_bytes[static_cast<std::size_t>(id)]), lifetime(id), id, region_of_family(id)});
     for (int i = 0; i < static_cast<int>(scratch_bytes_.size()); ++i)
       if (const std::size_t bytes = scratch_bytes_[static_cast<std::size_t>(i)]; bytes > 0)
         requests.push_back({aligned(bytes), {i, i}, -1 - i, Region::arena});
@@ -232,7 +233,8 @@ class Planner {
     for (ValueId id = 0; id < static_cast<ValueId>(graph_.values.size()); ++id) {
       const auto root = static_cast<std::size_t>(families_.root(id));
       if (in_arena(id) && family_bytes[root] > 0 && place(id).region == Region::none && lifetime(id).first >= 0)
-        place(id) = {region_of_family(static_cast<int>(root)), family_offset[root], descs_[static_cast<std::size_t>(id)].bytes()};
+        place(id) = {region_of_family(static_cast<int>(root)), family_offset[root],
+                     descs_[static_cast<std::size_t>(id)].bytes()};
     }
   }
 

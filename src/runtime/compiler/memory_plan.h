@@ -1,7 +1,7 @@
 // Where every value lies. Parameters, gradients and states have places of their own that outlive the step; activations,
-// their gradients and the kernels' scratch share one arena, in which memory is used again as soon as it is free. A stage
-// of a pipeline has several micro-batches under way: what one keeps from its forward to its backward work lies in a slot
-// of its own, and only the rest shares the arena.
+// their gradients and the kernels' scratch share one arena, in which memory is used again as soon as it is free. A
+// stage of a pipeline has several micro-batches under way: what one keeps from its forward to its backward work lies in
+// a slot of its own, and only the rest shares the arena.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ enum class Region {
   accumulated,  // flat: gradients summed over micro-batches
   optimizer,    // flat: the optimiser's state, as often as it needs the size of the parameters
   states,
-  inputs,       // slots too
+  inputs,  // slots too
   reports,
 };
 const char* name_of(Region region);

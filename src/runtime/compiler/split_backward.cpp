@@ -21,7 +21,8 @@ void pull_into_input_gradients(Graph& graph) {
   }
 }
 
-// Batch norm's sums give the gradients of its parameters in B. They wait, with what else the micro-batch keeps, until W.
+// Batch norm's sums give the gradients of its parameters in B. They wait, with what else the micro-batch keeps, until
+// W.
 void leave_parameter_gradients_to_weights(LaidOutGraph& laid_out) {
   Graph& graph = laid_out.graph;
   std::vector<Node> nodes;

@@ -25,8 +25,6 @@ void refuse_what_is_not_there(const ObjectValues& object, const PlanConfig& plan
   const auto refuse_unless = [&](bool fine, const char* name, const char* must_be) {
     if (!fine) fail_field(object, name, section, "this version has no other than {}", must_be);
   };
-  refuse_unless(plan.tp == 1, "tp", "1");
-  refuse_unless(plan.split.empty(), "split", "an empty list");
   refuse_unless(plan.zero == 0, "zero", "0");
   refuse_unless(plan.sync == "allreduce", "sync", "{\"type\": \"allreduce\"}");
 }
@@ -73,7 +71,8 @@ const NestedType& plan_section() {
                       .fields = {{.name = "match", .kind = FieldKind::text, .help = "ids of layers, * for any letters"},
                                  {.name = "by",
                                   .kind = FieldKind::choice,
-                                  .choices = {"out_channels", "in_channels"}}}}}},
+                                  .choices = {"auto", "none", "out_channels", "in_channels", "groups"},
+                                  .help = "what each device has a part of"}}}}},
                {.name = "sync",
                 .help = "how replicas agree",
                 .fallback_type = "allreduce",

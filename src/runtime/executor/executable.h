@@ -105,8 +105,8 @@ class Executable {
 
   Program program_;
   ModelMemory* memory_;
-  std::vector<Input> inputs_;   // by slot
-  std::vector<int> bound_to_;   // slot of each node
+  std::vector<Input> inputs_;                   // by slot
+  std::vector<int> bound_to_;                   // slot of each node
   std::vector<std::byte*> in_data_, out_data_;  // of the node being bound
   bool recording_ = true;
   Sequence forward_, backward_, input_gradient_, weight_gradient_, run_, step_, accumulate_first_, accumulate_next_,

@@ -12,8 +12,8 @@ struct Score {
   std::int64_t samples = 0;
 };
 
-// A batch into a slot of the program's inputs, as far as the program reads them. `offset` and `count`: the samples of it
-// that this micro-batch takes; rows beyond the batch's real samples get label -1.
+// A batch into a slot of the program's inputs, as far as the program reads them. `offset` and `count`: the samples of
+// it that this micro-batch takes; rows beyond the batch's real samples get label -1.
 void fill_inputs(Executable& program, const Batch& batch, std::int64_t offset, std::int64_t count, int slot = 0);
 
 }  // namespace trifold

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include <fnmatch.h>
+
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -47,6 +49,22 @@ void check_optimizer(const Job& job, const FoldPlan& plan) {
     fail_input("{}: fp16's loss scale {}: use bf16, or plan.pp=1 and plan.tp=1", job.file.string(), why);
 }
 
+// The last rule that matches a layer counts.
+std::vector<std::optional<LayerSplit>> splits_of_layers(const Job& job) {
+  std::vector<std::optional<LayerSplit>> splits(job.model.layers.size());
+  for (const TensorSplit& rule : job.plan.split) {
+    bool matched = false;
+    for (std::size_t i = 0; i < splits.size(); ++i) {
+      if (::fnmatch(rule.match.c_str(), job.model.layers[i].id.c_str(), 0) != 0) continue;
+      splits[i] = rule.by == "auto" ? std::nullopt : parse_split(rule.by);
+      matched = true;
+    }
+    if (!matched)
+      fail_input("{}: plan.split matches \"{}\", but no layer has such an id", job.file.string(), rule.match);
+  }
+  return splits;
+}
+
 std::vector<int> layers_of_parts(const Job& job, const Graph& whole, int parts) {
   const auto layers = static_cast<std::int64_t>(job.model.layers.size());
   if (job.plan.stages.empty()) {
@@ -84,10 +102,14 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options) {
   }
   check_pipeline(plan.pipeline);
 
-  const ModelContext context{.batch = job.train.batch / plan.pipeline.micro_batches,
+  plan.splits = splits_of_layers(job);
+  const ModelContext context{.batch = job.train.batch / plan.pipeline.micro_batches / plan.mesh.data,
                              .global_batch = job.train.batch,
                              .bn_group = job.train.bn_group,
-                             .classes = job.model.classes};
+                             .classes = job.model.classes,
+                             .replicas = plan.mesh.data,
+                             .tensor_parts = plan.mesh.tensor,
+                             .splits = plan.splits};
   const Graph whole = build_graph(job.model, context, Mode::train);
   plan.layers_of_part = layers_of_parts(job, whole, plan.pipeline.stages * plan.pipeline.chunks);
   plan.cut = make_cut(plan.layers_of_part, plan.pipeline.stages);
@@ -107,6 +129,7 @@ std::vector<ModelOptions> FoldPlan::rank_options(const ModelOptions& job_options
     options.mesh = mesh;
     options.place = place;
     options.ranks = groups;
+    options.splits = splits;
     options.cut = cut;
     options.part = chunk * pipeline.stages + place.pipeline;
     options.micro_batches = {.interleave = mesh.pipeline > 1,

@@ -13,10 +13,11 @@ namespace trifold {
 
 struct FoldPlan {
   Mesh mesh;
-  Pipeline pipeline;                 // of every replica
-  StageCut cut;                      // of the network
-  std::vector<int> layers_of_part;   // in the order of parts
-  int threads = 1;                   // of each rank
+  Pipeline pipeline;                              // of every replica
+  std::vector<std::optional<LayerSplit>> splits;  // of layers, as the plan's rules name them
+  StageCut cut;                                   // of the network
+  std::vector<int> layers_of_part;                // in the order of parts
+  int threads = 1;                                // of each rank
 
   // What a rank's programs are compiled with, one a chunk of its stage.
   std::vector<ModelOptions> rank_options(const ModelOptions& job_options, const RankGroups* groups, int rank) const;

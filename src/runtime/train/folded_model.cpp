@@ -23,10 +23,10 @@ FoldedModel::FoldedModel(const Job& job) : job_(job) {
     }
     ranks_.push_back(std::move(rank));
   }
-  team_ = std::make_unique<RankTeam>(
-      RankTeamOptions{.ranks = plan_.mesh.size(), .threads = plan_.threads, .on_failure = [this](const std::string& why) {
-                        for (const Rank& rank : ranks_) rank.groups->abort(why);
-                      }});
+  team_ = std::make_unique<RankTeam>(RankTeamOptions{
+      .ranks = plan_.mesh.size(), .threads = plan_.threads, .on_failure = [this](const std::string& why) {
+        for (const Rank& rank : ranks_) rank.groups->abort(why);
+      }});
 }
 
 std::size_t FoldedModel::memory_bytes(int rank) const {
@@ -179,7 +179,7 @@ Model::Snapshot FoldedModel::snapshot(Model::Contents contents) const {
   Model::Snapshot whole;
   for (const Rank& rank : ranks_) {
     if (rank.groups->place().data > 0) continue;  // replicas are equal
-    for (const auto& chunk : rank.chunks) whole.append(chunk->snapshot(contents));
+    for (const auto& chunk : rank.chunks) whole.join(chunk->snapshot(contents));
   }
   return whole;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "parallel/shard.h"
 #include "runtime/core/error.h"
 #include "runtime/train/initialize.h"
 
@@ -19,7 +20,10 @@ ModelContext context_for(const NetworkSpec& network, const ModelOptions& options
           .bn_group = options.bn_group > 0 ? options.bn_group : options.batch / options.accumulate,
           .classes = network.classes,
           .replicas = options.mesh.data,
-          .replica = options.place.data};
+          .replica = options.place.data,
+          .tensor_parts = options.mesh.tensor,
+          .tensor_part = options.place.tensor,
+          .splits = options.splits};
 }
 
 // This rank's part of the network.
@@ -102,8 +106,10 @@ std::int64_t Model::parameter_count() const {
 
 void Model::initialize(std::uint64_t seed) {
   const Graph& graph = training_->program().graph;
-  for (const Parameter& parameter : graph.parameters)
-    training_->write(parameter.value, initial_values(parameter, graph[parameter.value].shape, seed));
+  for (const Parameter& parameter : graph.parameters) {
+    const Shape shape = parameter.whole_shape(graph[parameter.value].shape);
+    training_->write(parameter.value, take_shard(initial_values(parameter, shape, seed), shape, parameter.shard));
+  }
   reset_loss_scale();
 }
 
@@ -126,12 +132,13 @@ std::vector<Model::Entry> Model::entries(Contents contents) const {
   const Program& program = training_->program();
   std::vector<Entry> found;
   for (const Parameter& parameter : program.graph.parameters) {
-    found.push_back({parameter.name, parameter.value, training_->device_data(parameter.value)});
+    found.push_back({parameter.name, parameter.value, training_->device_data(parameter.value), parameter.shard});
     if (contents == Contents::model || program.graph[parameter.value].role != Role::parameter) continue;
     Place place = program.memory.places[static_cast<std::size_t>(parameter.value)];
     place.region = Region::optimizer;
     for (const std::string& state : state_names_) {
-      found.push_back({"optimizer." + parameter.name + "." + state, parameter.value, memory_->at(place)});
+      found.push_back(
+          {"optimizer." + parameter.name + "." + state, parameter.value, memory_->at(place), parameter.shard});
       place.offset += program.memory.bytes(Region::parameters);
     }
   }
@@ -141,9 +148,30 @@ std::vector<Model::Entry> Model::entries(Contents contents) const {
   return found;
 }
 
-void Model::Snapshot::append(Snapshot other) {
+void Model::Snapshot::join(Snapshot other) {
+  for (const NamedTensor& tensor : other.tensors_) {
+    const auto part = other.parts_.find(tensor.name);
+    const bool known = std::ranges::any_of(tensors_, [&](const NamedTensor& mine) { return mine.name == tensor.name; });
+    if (known && part != other.parts_.end()) put_together(tensor, part->second);
+    if (known) continue;
+    tensors_.push_back(tensor);
+    if (part != other.parts_.end()) parts_.insert(*part);
+  }
+  // Vectors keep their memory when they move, and with it what the tensors view.
   std::ranges::move(other.storage_, std::back_inserter(storage_));
-  std::ranges::move(other.tensors_, std::back_inserter(tensors_));
+}
+
+// `part` is whole but for the other ranks' zeros: its own run goes where it belongs.
+void Model::Snapshot::put_together(const NamedTensor& part, const Shard& shard) {
+  const auto mine = std::ranges::find_if(tensors_, [&](const NamedTensor& tensor) { return tensor.name == part.name; });
+  const auto floats = [](const NamedTensor& tensor) {
+    return std::span<const float>(reinterpret_cast<const float*>(tensor.data.data()),
+                                  tensor.data.size() / sizeof(float));
+  };
+  const auto storage = std::ranges::find_if(
+      storage_, [&](const std::vector<float>& values) { return values.data() == floats(*mine).data(); });
+  TRIFOLD_CHECK(storage != storage_.end(), "'{}' is in parts but has no memory of its own", part.name);
+  put_shard(take_shard(floats(part), part.shape, shard), part.shape, shard, *storage);
 }
 
 Model::Snapshot Model::snapshot(Contents contents) const {
@@ -158,13 +186,20 @@ Model::Snapshot Model::snapshot(Contents contents) const {
       memory_->device().download(copy.data(), entry.data, desc.bytes());
       values = copy;
     }
-    std::span<const float> plain = values;
     if (!desc.layout.plain()) {
       std::vector<float>& copy = snapshot.storage_.emplace_back(values.size());
       to_plain(values, desc.shape, desc.layout, copy);
-      plain = copy;
+      values = copy;
     }
-    snapshot.tensors_.push_back({entry.name, desc.shape, DType::f32, std::as_bytes(plain)});
+    Shape shape = desc.shape;
+    if (entry.shard.dim >= 0) {
+      shape[entry.shard.dim] *= entry.shard.count;
+      std::vector<float>& whole = snapshot.storage_.emplace_back(static_cast<std::size_t>(shape.elements()));
+      put_shard(values, shape, entry.shard, whole);
+      values = whole;
+      snapshot.parts_.emplace(entry.name, entry.shard);
+    }
+    snapshot.tensors_.push_back({entry.name, shape, DType::f32, std::as_bytes(values)});
   }
   return snapshot;
 }
@@ -179,11 +214,14 @@ void Model::load(const SafetensorsFile& file, Contents contents) {
       continue;
     }
     if (tensor == nullptr) fail_input("the checkpoint has no tensor '{}': it belongs to another network", entry.name);
-    if (tensor->shape != desc.shape || tensor->dtype != DType::f32)
+    Shape shape = desc.shape;
+    if (entry.shard.dim >= 0) shape[entry.shard.dim] *= entry.shard.count;
+    if (tensor->shape != shape || tensor->dtype != DType::f32)
       fail_input("the checkpoint's '{}' is {} {}, this network's is f32 {}", entry.name, name_of(tensor->dtype),
-                 to_string(tensor->shape), to_string(desc.shape));
-    std::vector<float> plain(static_cast<std::size_t>(desc.elements()));
-    std::memcpy(plain.data(), tensor->data.data(), tensor->data.size());
+                 to_string(tensor->shape), to_string(shape));
+    std::vector<float> whole(static_cast<std::size_t>(shape.elements()));
+    std::memcpy(whole.data(), tensor->data.data(), tensor->data.size());
+    const std::vector<float> plain = take_shard(whole, shape, entry.shard);
     std::vector<float> laid_out(plain.size());
     to_layout(plain, desc.shape, desc.layout, laid_out);
     memory_->device().upload(entry.data, laid_out.data(), desc.bytes());

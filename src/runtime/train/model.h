@@ -1,6 +1,8 @@
 // A model in memory: its parameters, and the two programs that train and evaluate it.
 #pragma once
 
+#include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,12 +30,13 @@ struct ModelOptions {
   LossScaling loss_scaling = {};  // where a layer is in f16
   OptimizerArgs optimizer;
   bool decay_all = false;
-  Mesh mesh = {};                     // the job's ranks
-  MeshPlace place = {};               // this one's
-  const RankGroups* ranks = nullptr;  // null: programs that are only looked at, or a single rank's
-  StageCut cut = {};                  // of the network into parts; the default: one part
-  int part = 0;                       // this program's
-  MicroBatches micro_batches = {};    // that are under way at once
+  Mesh mesh = {};                                      // the job's ranks
+  MeshPlace place = {};                                // this one's
+  const RankGroups* ranks = nullptr;                   // null: programs that are only looked at, or a single rank's
+  std::vector<std::optional<LayerSplit>> splits = {};  // of layers, among tensor ranks; none: chosen
+  StageCut cut = {};                                   // of the network into parts; the default: one part
+  int part = 0;                                        // this program's
+  MicroBatches micro_batches = {};                     // that are under way at once
 
   std::int64_t micro_batch() const { return batch / accumulate / mesh.data; }  // this rank's part of it
 };
@@ -65,16 +68,21 @@ class Model {
 
   void initialize(std::uint64_t seed);
 
-  // Tensors in row-major order under their full names, with the memory that holds them.
+  // Tensors in row-major order under their full names, with the memory that holds them. A tensor of which this rank has
+  // a part is whole, with zeros where the other parts belong.
   class Snapshot {
    public:
     const std::vector<NamedTensor>& tensors() const { return tensors_; }
-    void append(Snapshot other);
+    // Tensors of another rank. What several ranks have is taken once; parts of a tensor are put together.
+    void join(Snapshot other);
 
    private:
     friend class Model;
-    std::vector<std::vector<float>> storage_;
-    std::vector<NamedTensor> tensors_;  // views of the storage and of the model
+    void put_together(const NamedTensor& part, const Shard& shard);
+
+    std::deque<std::vector<float>> storage_;
+    std::vector<NamedTensor> tensors_;    // views of the storage and of the model
+    std::map<std::string, Shard> parts_;  // of tensors that this rank has a part of
   };
   enum class Contents { model, model_and_optimizer };
   Snapshot snapshot(Contents contents) const;
@@ -87,6 +95,7 @@ class Model {
     std::string name;
     ValueId value = kNoValue;   // gives shape and layout
     std::byte* data = nullptr;  // where it lies: the parameter itself, or its part of the optimiser's flat state
+    Shard shard = {};
   };
   std::vector<Entry> entries(Contents contents) const;
   void reset_loss_scale();

@@ -1,0 +1,43 @@
+// How tensor ranks divide a layer, and how a value then lies on them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trifold {
+
+enum class LayerSplit {
+  whole,         // every rank computes all of it
+  out_channels,  // a rank computes its channels of the output from the whole input
+  in_channels,   // a rank reads its channels of the input; the ranks' outputs are summed
+  groups,        // a rank has its groups of channels, of input and output alike
+};
+
+const char* name_of(LayerSplit split);  // "none", "out_channels", "in_channels", "groups"
+std::optional<LayerSplit> parse_split(std::string_view name);
+const std::vector<std::string>& split_names();
+
+// A rank's part of a layer.
+struct LayerPart {
+  LayerSplit split = LayerSplit::whole;
+  int index = 0;
+  int count = 1;
+};
+
+// Where the channels of a value are.
+enum class Spread {
+  whole,     // all on every rank, the same numbers
+  channels,  // each rank has its run of them
+  shared,    // whole, and read by layers of which each rank has a part: their gradients are to be summed over ranks
+};
+
+// Which part of a parameter a rank has: run `index` of `count` equal runs along `dim`; dim -1: all of it.
+struct Shard {
+  int dim = -1;
+  int index = 0;
+  int count = 1;
+};
+
+}  // namespace trifold

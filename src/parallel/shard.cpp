@@ -1,0 +1,45 @@
+#include "parallel/shard.h"
+
+#include <algorithm>
+
+#include "runtime/core/error.h"
+
+namespace trifold {
+namespace {
+
+// The shard is one piece of each of `count` equal stretches of the whole.
+struct Pieces {
+  std::int64_t count = 1;
+  std::int64_t stretch = 0;
+  std::int64_t piece = 0;
+  std::int64_t offset = 0;
+};
+
+Pieces pieces_of(const Shape& shape, const Shard& shard) {
+  if (shard.dim < 0) return {1, shape.elements(), shape.elements(), 0};
+  TRIFOLD_CHECK(shape[shard.dim] % shard.count == 0, "{} parts of {}", shard.count, shape[shard.dim]);
+  Pieces pieces;
+  for (int dim = 0; dim < shard.dim; ++dim) pieces.count *= shape[dim];
+  pieces.stretch = shape.elements() / pieces.count;
+  pieces.piece = pieces.stretch / shard.count;
+  pieces.offset = shard.index * pieces.piece;
+  return pieces;
+}
+
+}  // namespace
+
+std::vector<float> take_shard(std::span<const float> whole, const Shape& shape, const Shard& shard) {
+  const Pieces pieces = pieces_of(shape, shard);
+  std::vector<float> part(static_cast<std::size_t>(pieces.count * pieces.piece));
+  for (std::int64_t i = 0; i < pieces.count; ++i)
+    std::copy_n(whole.begin() + i * pieces.stretch + pieces.offset, pieces.piece, part.begin() + i * pieces.piece);
+  return part;
+}
+
+void put_shard(std::span<const float> part, const Shape& shape, const Shard& shard, std::span<float> whole) {
+  const Pieces pieces = pieces_of(shape, shard);
+  for (std::int64_t i = 0; i < pieces.count; ++i)
+    std::copy_n(part.begin() + i * pieces.piece, pieces.piece, whole.begin() + i * pieces.stretch + pieces.offset);
+}
+
+}  // namespace trifold

@@ -1,0 +1,17 @@
+// Parts of a tensor in row-major order, and the whole.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "layers/split.h"
+#include "runtime/core/shape.h"
+
+namespace trifold {
+
+// The shard's elements of `whole`, which has shape `shape`.
+std::vector<float> take_shard(std::span<const float> whole, const Shape& shape, const Shard& shard);
+// The shard's elements to their places in `whole`.
+void put_shard(std::span<const float> part, const Shape& shape, const Shard& shard, std::span<float> whole);
+
+}  // namespace trifold
