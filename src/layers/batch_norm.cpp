@@ -141,6 +141,7 @@ class BatchNormLayer final : public Layer {
     const ValueId all = b.make(name, b.shape(sum));
     AllReduce op;
     op.span = groups.span == b.context().replicas ? 0 : groups.span;
+    op.ranks = b.context().replicas;
     b.emit(op, {sum}, {all}, Phase::backward_input);
     return all;
   }

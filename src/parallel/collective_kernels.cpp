@@ -33,8 +33,7 @@ class AllReduceKernel final : public CollectiveKernel {
         span_(op_as<AllReduce>(request).span),
         elements_(static_cast<std::size_t>(request.in[0].elements())) {
     TRIFOLD_CHECK(request.in[0].dtype == DType::f32, "all_reduce of {}", name_of(request.in[0].dtype));
-    if (span_ > 0 && request.ranks != nullptr)
-      gathered_ = elements_ * static_cast<std::size_t>(request.ranks->along(op_as<AllReduce>(request).axis).size());
+    if (span_ > 0) gathered_ = elements_ * static_cast<std::size_t>(op_as<AllReduce>(request).ranks);
   }
 
   std::size_t scratch_bytes() const override { return gathered_ * sizeof(float); }

@@ -56,6 +56,10 @@ class ProbeBuilder final : public LayerBuilder {
     nodes_.push_back(fmt::format("{} {} ({}) -> {}", phase_letter(phase), to_string(*op), names_of(in), names_of(out)));
   }
 
+  void add_at_forward_end(OpPtr op, std::vector<ValueId> in, std::vector<ValueId> out) override {
+    nodes_.push_back(fmt::format("F at the end: {} ({}) -> {}", to_string(*op), names_of(in), names_of(out)));
+  }
+
   const std::vector<std::string>& nodes() const { return nodes_; }
 
  private:

@@ -1,5 +1,5 @@
-// trifold check job.json: validates, and prints the layers with shapes, parameters, FLOPs and bytes, and the exact
-// memory the job will take, before anything runs.
+// trifold check job.json: validates, and prints the layers with shapes, parameters, FLOPs and bytes, the exact memory
+// that each rank will take, and what the ranks exchange, before anything runs.
 #include <array>
 #include <memory>
 
@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "job_arguments.h"
+#include "runtime/train/fold_plan.h"
 #include "runtime/train/model_options.h"
 
 namespace trifold {
@@ -69,6 +70,74 @@ Json dims_of(const Shape& shape) {
   return dims;
 }
 
+// What a rank exchanges in one step.
+struct CollectiveRow {
+  std::string op;     // "all_reduce tensor"
+  std::string layer;  // empty: the gradients of all
+  const char* phase = "";
+  std::size_t bytes = 0;   // of the tensor, each time
+  std::int64_t times = 1;  // a step
+};
+
+struct RankRow {
+  int rank = 0;
+  std::string name;  // "rank 1 (dp 0, pp 1, tp 0)"
+  std::size_t region_bytes[kRegions] = {};
+  std::size_t bytes = 0;
+  std::vector<CollectiveRow> collectives;
+  std::vector<std::string> programs;
+};
+
+std::vector<CollectiveRow> collectives_of(const Program& program, std::int64_t micro_batches) {
+  std::vector<CollectiveRow> rows;
+  for (const Node& node : program.graph.nodes) {
+    const std::string_view name = node.op->name();
+    const bool receives = name == "receive";
+    if (name != "all_reduce" && name != "all_gather" && name != "gather_channels" && name != "send" && !receives)
+      continue;
+    const ValueId value = receives ? node.out[0] : node.in[0];
+    rows.push_back({.op = to_string(*node.op),
+                    .layer = node.layer < 0 ? "" : program.graph.layers[static_cast<std::size_t>(node.layer)].id,
+                    .phase = name_of(node.phase),
+                    .bytes = program.descs[static_cast<std::size_t>(value)].bytes(),
+                    .times = node.phase == Phase::update ? 1 : micro_batches});
+  }
+  return rows;
+}
+
+// Replicas do the same: one of them is compiled.
+std::vector<RankRow> rank_rows(const Job& job, const ModelOptions& options, const FoldPlan& plan, bool dump) {
+  std::vector<RankRow> rows;
+  for (int rank = 0; rank < plan.mesh.size(); ++rank) {
+    const MeshPlace place = place_of(plan.mesh, rank);
+    if (place.data > 0) {
+      RankRow like = rows[static_cast<std::size_t>(rank_of(plan.mesh, {0, place.pipeline, place.tensor}))];
+      like.rank = rank;
+      like.name = fmt::format("rank {} (dp {}, pp {}, tp {})", rank, place.data, place.pipeline, place.tensor);
+      rows.push_back(std::move(like));
+      continue;
+    }
+    RankRow row;
+    row.rank = rank;
+    row.name = fmt::format("rank {} (dp {}, pp {}, tp {})", rank, place.data, place.pipeline, place.tensor);
+    for (const ModelOptions& chunk : plan.rank_options(options, nullptr, rank)) {
+      const Program training = compile_training(job.model, chunk);
+      const Program evaluation = compile_evaluation(job.model, chunk, training);
+      const std::array<const Program*, 2> programs = {&training, &evaluation};
+      for (int region = 1; region < kRegions; ++region)
+        row.region_bytes[region] +=
+            std::max(training.memory.region_bytes[region], evaluation.memory.region_bytes[region]);
+      row.bytes += planned_bytes(programs);
+      for (CollectiveRow& collective : collectives_of(training, plan.pipeline.micro_batches))
+        row.collectives.push_back(std::move(collective));
+      if (dump) row.programs.push_back(to_string(training));
+      check_memory(job, *options.device, programs);
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 struct CheckCommand {
   JobArguments job;
   bool program = false;
@@ -76,24 +145,30 @@ struct CheckCommand {
   void run() const {
     const Job loaded = job.load();
     const ModelOptions options = model_options(loaded);
-    const ModelContext context{.batch = options.micro_batch(),
+    const FoldPlan plan = plan_fold(loaded, options);
+    const ModelContext context{.batch = options.batch / plan.pipeline.micro_batches,
                                .global_batch = options.batch,
                                .bn_group = options.bn_group,
                                .classes = loaded.model.classes};
     const std::vector<LayerRow> rows = rows_of(build_graph(loaded.model, context, Mode::train));
-    const Program training = compile_training(loaded.model, options);
-    const Program evaluation = compile_evaluation(loaded.model, options, training);
-    const std::array<const Program*, 2> programs = {&training, &evaluation};
+    const std::vector<RankRow> ranks = rank_rows(loaded, options, plan, program);
     if (job.json)
-      print_json(rows, programs);
+      print_json(rows, ranks, plan);
     else
-      print_table(loaded, rows, programs);
-    if (program) fmt::print("\n{}", to_string(training));
+      print_table(context, rows, ranks, plan);
+    for (const RankRow& rank : ranks)
+      for (const std::string& text : rank.programs) fmt::print("\n{}:\n{}", rank.name, text);
     std::fflush(stdout);
-    check_memory(loaded, *options.device, programs);
   }
 
-  static void print_json(const std::vector<LayerRow>& rows, std::span<const Program* const> programs) {
+  static Json regions_of(const RankRow& rank) {
+    Json regions = Json::object();
+    for (int region = 1; region < kRegions; ++region)
+      if (rank.region_bytes[region] > 0) regions[name_of(static_cast<Region>(region))] = rank.region_bytes[region];
+    return regions;
+  }
+
+  static void print_json(const std::vector<LayerRow>& rows, const std::vector<RankRow>& ranks, const FoldPlan& plan) {
     Json layers = Json::array();
     for (const LayerRow& row : rows)
       layers.push_back({{"id", row.id},
@@ -103,22 +178,29 @@ struct CheckCommand {
                         {"flops", row.forward_flops},
                         {"training_flops", row.training_flops},
                         {"activation_bytes", row.activation_bytes}});
-    Json regions = Json::object();
-    for (int region = 1; region < kRegions; ++region) {
-      const auto which = static_cast<Region>(region);
-      std::size_t bytes = 0;
-      for (const Program* each : programs) bytes = std::max(bytes, each->memory.bytes(which));
-      if (bytes > 0) regions[name_of(which)] = bytes;
+    Json collectives = Json::array();
+    Json planned = Json::array();
+    Json memory = Json::array();
+    for (const RankRow& rank : ranks) {
+      planned.push_back(rank.bytes);
+      memory.push_back(regions_of(rank));
+      for (const CollectiveRow& each : rank.collectives)
+        collectives.push_back({{"rank", rank.rank},
+                               {"op", each.op},
+                               {"layer", each.layer},
+                               {"phase", each.phase},
+                               {"bytes", each.bytes},
+                               {"times", each.times}});
     }
-    const Json json = {{"layers", layers},
-                       {"collectives", Json::array()},
-                       {"memory", regions},
-                       {"planned_bytes", Json::array({planned_bytes(programs)})}};
+    const Json json = {
+        {"layers", layers},           {"plan", to_string(plan.mesh)},        {"stages", plan.layers_of_part},
+        {"collectives", collectives}, {"memory", regions_of(ranks.front())}, {"memory_by_rank", memory},
+        {"planned_bytes", planned}};
     fmt::print("{}\n", json.dump());
   }
 
-  static void print_table(const Job& loaded, const std::vector<LayerRow>& rows,
-                          std::span<const Program* const> programs) {
+  static void print_table(const ModelContext& context, const std::vector<LayerRow>& rows,
+                          const std::vector<RankRow>& ranks, const FoldPlan& plan) {
     std::size_t id_width = 5;
     for (const LayerRow& row : rows) id_width = std::max(id_width, row.id.size());
     fmt::print("{:<{}}  {:<22} {:>18} {:>12} {:>12} {:>12}\n", "layer", id_width, "type", "output", "parameters",
@@ -137,15 +219,40 @@ struct CheckCommand {
     }
     fmt::print(
         "\n{} parameters; {}FLOP forward, {}FLOP a training step of {} samples; {} of activations without reuse\n",
-        parameters, scaled(forward), scaled(training), loaded.train.micro_batch(), bytes_text(activations));
-    fmt::print("memory, exactly:");
-    for (int region = 1; region < kRegions; ++region) {
-      const auto which = static_cast<Region>(region);
-      std::size_t bytes = 0;
-      for (const Program* each : programs) bytes = std::max(bytes, each->memory.bytes(which));
-      if (bytes > 0) fmt::print(" {} {},", name_of(which), bytes_text(bytes));
+        parameters, scaled(forward), scaled(training), context.batch, bytes_text(activations));
+    if (plan.cut.parts > 1) print_stages(rows, plan);
+    for (const RankRow& rank : ranks) {
+      fmt::print("memory{}, exactly:", ranks.size() > 1 ? " of " + rank.name : "");
+      for (int region = 1; region < kRegions; ++region)
+        if (rank.region_bytes[region] > 0)
+          fmt::print(" {} {},", name_of(static_cast<Region>(region)), bytes_text(rank.region_bytes[region]));
+      fmt::print(" together {}\n", bytes_text(rank.bytes));
     }
-    fmt::print(" together {}\n", bytes_text(planned_bytes(programs)));
+    for (const RankRow& rank : ranks) print_collectives(rank);
+  }
+
+  static void print_stages(const std::vector<LayerRow>& rows, const FoldPlan& plan) {
+    std::size_t at = 0;
+    for (std::size_t part = 0; part < plan.layers_of_part.size(); ++part) {
+      const auto count = static_cast<std::size_t>(plan.layers_of_part[part]);
+      double flops = 0;
+      for (std::size_t i = at; i < at + count; ++i) flops += rows[i].training_flops;
+      fmt::print("stage {}: {} layers, '{}' to '{}', {}FLOP a micro-batch\n", part, count, rows[at].id,
+                 rows[at + count - 1].id, scaled(flops));
+      at += count;
+    }
+  }
+
+  static void print_collectives(const RankRow& rank) {
+    if (rank.collectives.empty()) return;
+    double bytes = 0;
+    fmt::print("{} exchanges, a step:\n", rank.name);
+    for (const CollectiveRow& each : rank.collectives) {
+      fmt::print("  {:<24} {:<2} {:<28} {:>10} x {}\n", each.op, each.phase,
+                 each.layer.empty() ? "all gradients" : each.layer, bytes_text(each.bytes), each.times);
+      bytes += static_cast<double>(each.bytes) * static_cast<double>(each.times);
+    }
+    fmt::print("  {}B in {} exchanges\n", scaled(bytes), rank.collectives.size());
   }
 };
 

@@ -1,4 +1,4 @@
-// What every command that takes a job understands: the file, --set, --plan, --json.
+// What every command that takes a job understands: the file, --set, --plan, --devices, --json.
 #pragma once
 
 #include <string>
@@ -14,6 +14,7 @@ struct JobArguments {
   std::string file;
   std::vector<std::string> set;
   std::string plan;
+  std::string devices;
   bool json = false;
 
   void declare(CLI::App& command);

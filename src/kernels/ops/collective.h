@@ -24,10 +24,11 @@ constexpr const char* name_of(Axis axis) {
 }
 
 // in: x; out: the sum of every rank's x, in the order of ranks. `span`: only ranks that lie in one run of this many
-// (0: all) are added up. Averaging is the loss's business.
+// (0: all) of the axis's `ranks` are added up. Averaging is the loss's business.
 struct AllReduce final : Op {
   Axis axis = Axis::data;
   int span = 0;
+  int ranks = 0;
 
   std::string_view name() const override { return "all_reduce"; }
   std::string attributes() const override {

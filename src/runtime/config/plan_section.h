@@ -19,15 +19,15 @@ struct TensorSplit {
 };
 
 struct PlanConfig {
-  std::string device = "auto";  // "auto", "cpu", "cuda", "cuda:1"
+  std::string device = "auto";  // "auto", "cpu", "cpu:4" (ranks), "cuda", "cuda:1"
   std::int64_t dp = 1;
   std::int64_t tp = 1;
   std::int64_t pp = 1;
   std::string schedule = "1f1b";
   std::int64_t micro_batches = 1;
-  std::int64_t chunks = 1;           // of layers, a stage
-  std::vector<std::int64_t> stages;  // layers a stage; empty: chosen
-  std::vector<TensorSplit> split;
+  std::int64_t chunks = 1;                // of layers, a stage
+  std::vector<std::int64_t> stages = {};  // layers a stage; empty: chosen
+  std::vector<TensorSplit> split = {};
   std::int64_t zero = 0;
   std::string sync = "allreduce";
 

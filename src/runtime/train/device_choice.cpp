@@ -7,7 +7,7 @@ namespace trifold {
 
 DeviceChoice choose_device(const std::string& name, bool own_kernels) {
   const DeviceChoice cpu = {&cpu_backend(), &host_device()};
-  if (name == "cpu") return cpu;
+  if (name == "cpu" || name.starts_with("cpu:")) return cpu;
   const GpuSearch& found = find_gpus();
   if (found.plugin == nullptr) {
     if (name == "auto") return cpu;

@@ -28,6 +28,7 @@ TEST_P(ArenaOf, LiveBlocksDoNotOverlap) {
     EXPECT_LE(blocks[i].offset + blocks[i].bytes, program.memory.bytes(Region::arena));
     EXPECT_EQ(blocks[i].offset % 64, 0u);
     for (std::size_t j = 0; j < i; ++j) {
+      if (blocks[i].region != blocks[j].region) continue;
       const bool together = blocks[i].first <= blocks[j].last && blocks[j].first <= blocks[i].last;
       const bool apart = blocks[i].offset + blocks[i].bytes <= blocks[j].offset ||
                          blocks[j].offset + blocks[j].bytes <= blocks[i].offset;

@@ -1,0 +1,207 @@
+// One model, however it is folded: every plan gives the losses, the gradients and the weights of one rank.
+#include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "runtime/core/error.h"
+#include "runtime/train/folded_model.h"
+#include "support/folding.h"
+#include "support/networks.h"
+
+namespace trifold::test {
+namespace {
+
+struct NamedPlan {
+  std::string name;
+  PlanConfig plan;
+  std::int64_t accumulate = 1;
+};
+
+PlanConfig pipeline(std::int64_t stages, const std::string& schedule, std::int64_t chunks = 1) {
+  return {.pp = stages, .schedule = schedule, .micro_batches = 4, .chunks = chunks};
+}
+
+PlanConfig by(const std::string& split) {
+  // The classifiers have 5 or 10 outputs, which do not divide.
+  return {.tp = 2, .split = {{"*", "none"}, {"*conv[0-9]*", split}, {"pw*", split}, {"fc1", split}}};
+}
+
+std::vector<NamedPlan> plans() {
+  return {{"dp2", {.dp = 2}},
+          {"dp4", {.dp = 4}},
+          {"dp2_accumulate", {.dp = 2}, 2},
+          {"tp2_auto", {.tp = 2}},
+          {"tp2_in", by("in_channels")},
+          {"tp2_out", by("out_channels")},
+          {"pp2_gpipe", pipeline(2, "gpipe")},
+          {"pp2_1f1b", pipeline(2, "1f1b")},
+          {"pp3_1f1b", pipeline(3, "1f1b")},
+          {"pp4_gpipe", pipeline(4, "gpipe")},
+          {"pp4_1f1b", pipeline(4, "1f1b")},
+          {"pp2_interleaved", pipeline(2, "interleaved", 2)},
+          {"pp2_zero_bubble", pipeline(2, "zero-bubble")},
+          {"pp3_zero_bubble", pipeline(3, "zero-bubble")},
+          {"pp4_zero_bubble_h2", pipeline(4, "zero-bubble-h2")},
+          {"dp2_tp2", {.dp = 2, .tp = 2}},
+          {"dp2_pp2", {.dp = 2, .pp = 2, .micro_batches = 2}},
+          {"tp2_pp2", {.tp = 2, .pp = 2, .micro_batches = 4}},
+          {"dp2_tp2_pp2", {.dp = 2, .tp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 2}}};
+}
+
+struct NamedNetwork {
+  std::string name;
+  NetworkSpec (*make)();
+};
+
+const std::vector<NamedNetwork> kNetworks = {{"tutorial", small_tutorial},
+                                             {"resnet", small_resnet},
+                                             {"mobilenet", small_mobilenet},
+                                             {"concat", odd_network},
+                                             {"vgg", small_vgg}};
+
+double largest(const std::vector<float>& values) {
+  double found = 0;
+  for (const float value : values) found = std::max<double>(found, std::abs(value));
+  return found;
+}
+
+void expect_losses_near(const FoldRun& run, const FoldRun& single, double tolerance) {
+  ASSERT_EQ(run.losses.size(), single.losses.size());
+  for (std::size_t i = 0; i < run.losses.size(); ++i)
+    EXPECT_NEAR(run.losses[i], single.losses[i], tolerance * std::abs(single.losses[i])) << "step " << i;
+}
+
+class Fold : public ::testing::TestWithParam<std::tuple<NamedNetwork, NamedPlan>> {
+ protected:
+  const NamedNetwork& net() const { return std::get<0>(GetParam()); }
+  const NamedPlan& named() const { return std::get<1>(GetParam()); }
+
+  FoldOptions options() const {
+    FoldOptions given;
+    given.accumulate = named().accumulate;
+    given.optimizer.momentum = 0.9;
+    return given;
+  }
+  // Splits by name fit a network or they do not: refusals have a test of their own.
+  bool fits() const {
+    try {
+      FoldedModel model(fold_job(net().make(), named().plan, options()));
+      return true;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("plan."), std::string::npos) << error.what();
+      return false;
+    }
+  }
+};
+
+TEST_P(Fold, HasTheLossesOfOneRank) {
+  if (!fits()) GTEST_SKIP() << "no such split of this network";
+  const FoldRun single = run_fold(net().make(), {}, options());
+  const FoldRun folded = run_fold(net().make(), named().plan, options());
+  expect_losses_near(folded, single, 1e-4);
+  const FoldRun again = run_fold(net().make(), named().plan, options());
+  EXPECT_EQ(folded.losses, again.losses) << "two runs of one plan";
+  EXPECT_EQ(folded.parameters, again.parameters) << "two runs of one plan";
+}
+
+// A step of plain descent at rate 1 from the same weights: what moved is the gradient.
+TEST_P(Fold, HasTheGradientsOfOneRank) {
+  if (!fits()) GTEST_SKIP() << "no such split of this network";
+  FoldOptions one_step = options();
+  one_step.steps = 1;
+  one_step.learning_rate = 1;
+  one_step.optimizer.momentum = 0;
+  FoldOptions no_step = one_step;
+  no_step.learning_rate = 0;
+  const FoldRun start = run_fold(net().make(), {}, no_step);
+  const FoldRun single = run_fold(net().make(), {}, one_step);
+  const FoldRun folded = run_fold(net().make(), named().plan, one_step);
+  ASSERT_EQ(folded.parameters.size(), single.parameters.size());
+  for (const auto& [name, values] : single.parameters) {
+    if (name.find("running") != std::string::npos) continue;  // not moved by gradients
+    std::vector<float> gradient, difference;
+    const std::vector<float>& other = folded.parameters.at(name);
+    ASSERT_EQ(other.size(), values.size()) << name;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      gradient.push_back(values[i] - start.parameters.at(name)[i]);
+      difference.push_back(values[i] - other[i]);
+    }
+    // A bias before batch norm has no gradient but rounding's.
+    EXPECT_LE(largest(difference), 1e-4 * std::max(largest(gradient), 1e-3)) << name;
+  }
+}
+
+TEST_P(Fold, MovesRunningAveragesAsOneRank) {
+  if (!fits()) GTEST_SKIP() << "no such split of this network";
+  FoldOptions few = options();
+  few.steps = 2;
+  const FoldRun single = run_fold(net().make(), {}, few);
+  const FoldRun folded = run_fold(net().make(), named().plan, few);
+  for (const auto& [name, values] : single.parameters) {
+    if (name.find("running") == std::string::npos) continue;
+    const std::vector<float>& other = folded.parameters.at(name);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      EXPECT_NEAR(other[i], values[i], 1e-4 * std::max(largest(values), 1e-2)) << name << " " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, Fold, ::testing::Combine(::testing::ValuesIn(kNetworks), ::testing::ValuesIn(plans())),
+                         [](const auto& each) {
+                           return std::get<0>(each.param).name + "_" + std::get<1>(each.param).name;
+                         });
+
+// Groups of batch norm that lie on several replicas.
+TEST(FoldedBatchNorm, GroupsMaySpanReplicas) {
+  for (const std::int64_t group : {8, 16}) {
+    FoldOptions options;
+    options.bn_group = group;
+    const FoldRun single = run_fold(small_resnet(), {}, options);
+    for (const std::int64_t replicas : {2, 4}) {
+      const FoldRun folded = run_fold(small_resnet(), {.dp = replicas}, options);
+      expect_losses_near(folded, single, 1e-4);
+    }
+  }
+}
+
+TEST(FoldedPrecision, Bf16FollowsOneRank) {
+  FoldOptions options;
+  options.precision = DType::bf16;
+  options.steps = 10;
+  const FoldRun single = run_fold(small_tutorial(), {}, options);
+  for (const PlanConfig& plan : {PlanConfig{.dp = 2}, PlanConfig{.tp = 2}, PlanConfig{.pp = 2, .micro_batches = 4}})
+    // Sums in another order round to other 16-bit numbers: 8 bits of a gradient.
+    expect_losses_near(run_fold(small_tutorial(), plan, options), single, 3e-3);
+}
+
+// --- refusals
+
+std::string refusal(const NetworkSpec& network, const PlanConfig& plan, FoldOptions options = {}) {
+  try {
+    FoldedModel model(fold_job(network, plan, options));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::input);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(FoldedRefusal, SaysWhatWouldWork) {
+  FoldOptions odd;
+  odd.batch = 15;
+  odd.bn_group = 1;
+  EXPECT_EQ(refusal(small_tutorial(), {.dp = 2}, odd),
+            "fold.json: a batch of 15 does not divide into 1 micro-batches of 2 replicas; 14 or 16 would work");
+  EXPECT_NE(refusal(small_resnet(), {.pp = 2, .micro_batches = 8}).find("the largest group that works is 2"),
+            std::string::npos);
+  EXPECT_NE(refusal(small_tutorial(), {.pp = 64}).find("at most one a layer"), std::string::npos);
+  EXPECT_NE(refusal(small_tutorial(), {.pp = 2, .stages = {1, 1}}).find("plan.stages has 2 layers"), std::string::npos);
+  EXPECT_NE(refusal(small_resnet(), {.tp = 2, .split = {{"fc", "out_channels"}}})
+                .find("cannot be split by out_channels into 2 parts"),
+            std::string::npos);
+  EXPECT_NE(refusal(small_resnet(), {.tp = 2, .split = {{"nobody", "out_channels"}}}).find("no layer has such an id"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace trifold::test

@@ -1,0 +1,63 @@
+#include "support/folding.h"
+
+#include <cstring>
+
+#include "runtime/core/philox.h"
+#include "runtime/train/folded_model.h"
+
+namespace trifold::test {
+namespace {
+
+Batch drawn_batch(const Job& job, std::int64_t first_sample) {
+  Batch batch;
+  const std::int64_t elements = job.model.input.elements();
+  batch.first_sample = first_sample;
+  batch.count = static_cast<int>(job.train.batch);
+  for (std::int64_t n = 0; n < job.train.batch; ++n) {
+    RandomSequence random(7, Purpose::synthetic, 0, static_cast<std::uint64_t>(first_sample + n));
+    for (std::int64_t i = 0; i < elements; ++i) batch.images.push_back(random.uniform(-1, 1));
+    batch.labels.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(job.model.classes))));
+  }
+  return batch;
+}
+
+}  // namespace
+
+Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptions& options) {
+  Job job;
+  job.name = "fold";
+  job.file = "fold.json";
+  job.model = network;
+  job.plan = plan;
+  job.plan.device = "cpu";
+  job.train.batch = options.batch;
+  job.train.accumulate = options.accumulate;
+  job.train.bn_group = options.bn_group;
+  job.train.precision = options.precision;
+  job.train.optimizer = options.optimizer;
+  return job;
+}
+
+FoldRun run_fold(const Job& job, int steps, double learning_rate) {
+  FoldedModel model(job);
+  model.initialize(3);
+  FoldRun run;
+  for (int step = 0; step < steps; ++step) {
+    const Batch batch = drawn_batch(job, step * job.train.batch);
+    model.start_step(&batch, {.seed = 9, .first_sample = 0, .learning_rate = learning_rate, .updates = step + 1});
+    run.losses.push_back(model.finish_step().loss);
+  }
+  const Model::Snapshot snapshot = model.snapshot(Model::Contents::model_and_optimizer);
+  for (const NamedTensor& tensor : snapshot.tensors()) {
+    std::vector<float>& values = run.parameters[tensor.name];
+    values.resize(tensor.data.size() / sizeof(float));
+    std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  }
+  return run;
+}
+
+FoldRun run_fold(const NetworkSpec& network, const PlanConfig& plan, const FoldOptions& options) {
+  return run_fold(fold_job(network, plan, options), options.steps, options.learning_rate);
+}
+
+}  // namespace trifold::test

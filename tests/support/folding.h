@@ -1,0 +1,31 @@
+// Runs a small network under a plan, on drawn batches: the same weights and samples every time.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/config/job.h"
+
+namespace trifold::test {
+
+struct FoldRun {
+  std::vector<double> losses;                            // of every step
+  std::map<std::string, std::vector<float>> parameters;  // after the last step, whole, by name
+};
+
+struct FoldOptions {
+  std::int64_t batch = 16;
+  std::int64_t accumulate = 1;
+  std::int64_t bn_group = 4;
+  double learning_rate = 0.02;
+  int steps = 20;
+  DType precision = DType::f32;
+  OptimizerArgs optimizer = {};
+};
+
+Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptions& options);
+FoldRun run_fold(const Job& job, int steps, double learning_rate);
+FoldRun run_fold(const NetworkSpec& network, const PlanConfig& plan, const FoldOptions& options);
+
+}  // namespace trifold::test
