@@ -86,7 +86,7 @@ void RankTeam::do_work(int rank) {
       if (first) failure_ = failure;
     }
     if (first && options_.on_failure)
-      options_.on_failure("rank " + std::to_string(rank) + " failed: " + message_of(failure));
+      options_.on_failure("rank " + std::to_string(options_.first_rank + rank) + " failed: " + message_of(failure));
   }
 }
 

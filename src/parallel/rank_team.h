@@ -14,7 +14,8 @@ namespace trifold {
 
 struct RankTeamOptions {
   int ranks = 1;
-  int threads = 1;  // of each rank, for its kernels
+  int threads = 1;     // of each rank, for its kernels
+  int first_rank = 0;  // as failures name it
   // Called once with the reason when a rank fails: ends the other ranks' waits for it.
   std::function<void(const std::string&)> on_failure = {};
 };

@@ -23,7 +23,8 @@ std::string text_of(const std::filesystem::path& file) {
 
 RunningProgram::RunningProgram(const Args& args)
     : out_file_(args.directory / ".stdout"), err_file_(args.directory / ".stderr") {
-  std::vector<std::string> words = {TRIFOLD_PROGRAM};
+  std::vector<std::string> words = args.under;
+  words.emplace_back(TRIFOLD_PROGRAM);
   words.insert(words.end(), args.arguments.begin(), args.arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -36,9 +37,9 @@ RunningProgram::RunningProgram(const Args& args)
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err_file_.c_str(), kFlags, 0600);
   posix_spawn_file_actions_addchdir_np(&actions, args.directory.c_str());
   pid_t process = -1;
-  const int error = posix_spawn(&process, TRIFOLD_PROGRAM, &actions, nullptr, argv.data(), environ);
+  const int error = posix_spawnp(&process, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) throw std::runtime_error("cannot start " TRIFOLD_PROGRAM);
+  if (error != 0) throw std::runtime_error("cannot start " + words[0]);
   process_ = process;
 }
 

@@ -20,6 +20,7 @@ class RunningProgram {
  public:
   struct Args {
     std::vector<std::string> arguments = {};  // after the program's name
+    std::vector<std::string> under = {};      // what starts it, with its arguments: {"mpirun", "-np", "2"}
     std::filesystem::path directory = {};     // where it runs; its output is kept in files there
   };
 

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   app.get_formatter()->column_width(36);
   trifold::add_check_command(app);
   trifold::add_train_command(app);
+  trifold::add_compare_command(app);
   trifold::add_eval_command(app);
   trifold::add_export_command(app);
   trifold::add_devices_command(app);
@@ -32,7 +33,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const trifold::Error& error) {
-    fmt::print(stderr, "trifold: {}\n", error.what());
+    if (*error.what() != '\0') fmt::print(stderr, "trifold: {}\n", error.what());  // else the world has told it
     return error.exit_code();
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "trifold: out of memory; make train.batch smaller\n");

@@ -6,9 +6,11 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
 
 #include "commands.h"
 #include "job_arguments.h"
+#include "parallel/world.h"
 #include "runtime/train/trainer.h"
 
 namespace trifold {
@@ -43,6 +45,13 @@ struct TrainCommand {
   bool quiet = false;
 
   void run() const {
+    const std::unique_ptr<World> world = join_world();
+    if (!world) return run_here(nullptr);
+    if (!world->first()) spdlog::set_level(spdlog::level::warn);  // one process speaks for all
+    world->run([&] { run_here(world.get()); });
+  }
+
+  void run_here(World* world) const {
     const Job loaded = job.load();
     TrainerOptions options;
     options.runs = runs;
@@ -50,6 +59,7 @@ struct TrainCommand {
     options.mode = resume ? RunMode::resume : force ? RunMode::overwrite : RunMode::fresh;
     options.progress = !quiet;
     options.interrupt = &interrupted;
+    options.world = world;
     std::signal(SIGINT, on_interrupt);
     std::signal(SIGTERM, on_interrupt);
 
@@ -66,6 +76,7 @@ struct TrainCommand {
                   {"learning_rate", epoch.learning_rate},
                   {"images_per_s", epoch.images_per_s}});
     });
+    if (world != nullptr && !world->first()) return;
     if (job.json) {
       print_json({{"event", "done"},
                   {"steps", outcome.steps},

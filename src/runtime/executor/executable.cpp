@@ -110,17 +110,16 @@ void Executable::bind(std::size_t node, int slot) {
                                memory_->region(Region::arena) + program_.memory.scratch_offset[node]);
 }
 
+template <class Do>
+void Executable::timed(std::size_t node, Do work) {
+  if (!timing_) return work();
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  node_seconds_[node] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 void Executable::run_nodes(const Sequence& sequence, const StepContext& context) {
-  for (const std::size_t i : sequence.nodes) {
-    Kernel* kernel = program_.kernels[i].get();
-    if (!timing_) {
-      kernel->run(context);
-      continue;
-    }
-    const auto start = std::chrono::steady_clock::now();
-    kernel->run(context);
-    node_seconds_[i] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
+  for (const std::size_t i : sequence.nodes) timed(i, [&] { program_.kernels[i]->run(context); });
 }
 
 void Executable::give(Sequence& sequence, int slot, const StepContext& context) {
@@ -148,7 +147,7 @@ void Executable::submit_inputs(int slot) {
 void Executable::enter(int slot) {
   for (const std::size_t node : sends_.nodes) {
     bind(node, slot);
-    program_.kernels[node]->settle();
+    timed(node, [&] { program_.kernels[node]->settle(); });
   }
   submit_inputs(slot);
   Input& input = inputs_[static_cast<std::size_t>(slot)];
@@ -204,14 +203,25 @@ Executable::Report Executable::report() const {
   return report;
 }
 
-std::vector<float> Executable::read(ValueId id) const {
-  const TensorDesc& desc = program_.descs[static_cast<std::size_t>(id)];
-  const auto elements = static_cast<std::size_t>(desc.elements());
-  std::vector<float> laid_out = download_floats(memory_->device(), device_data(id), desc);
+std::vector<float> Executable::read(const std::byte* from, const TensorDesc& desc) const {
+  std::vector<float> laid_out = download_floats(memory_->device(), from, desc);
   if (desc.layout.plain()) return laid_out;
-  std::vector<float> plain(elements);
+  std::vector<float> plain(laid_out.size());
   to_plain(laid_out, desc.shape, desc.layout, plain);
   return plain;
+}
+
+std::vector<float> Executable::read(ValueId id) const {
+  return read(device_data(id), program_.descs[static_cast<std::size_t>(id)]);
+}
+
+// Gradients, and their sums over micro-batches, lie as the parameters do.
+std::vector<float> Executable::read_gradient(const Parameter& parameter) const {
+  const auto value = static_cast<std::size_t>(parameter.value);
+  Place place = program_.memory.places[value];
+  TRIFOLD_CHECK(place.region == Region::parameters, "'{}' is not trained", parameter.name);
+  place.region = accumulate_first_.nodes.empty() ? Region::gradients : Region::accumulated;
+  return read(memory_->at(place), program_.descs[value]);
 }
 
 void Executable::write(ValueId id, std::span<const float> plain) const {

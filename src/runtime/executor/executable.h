@@ -21,6 +21,7 @@ class ModelMemory {
   Device& device() const { return *device_; }
   std::byte* at(const Place& place) const;
   std::byte* region(Region which) const { return regions_[static_cast<int>(which)].data(); }
+  std::size_t bytes(Region which) const { return regions_[static_cast<int>(which)].bytes(); }
   std::size_t total_bytes() const;
 
  private:
@@ -63,13 +64,17 @@ class Executable {
   // A value in row-major order, whatever its layout (parameters, states, outputs).
   std::vector<float> read(ValueId id) const;
   void write(ValueId id, std::span<const float> plain) const;
+  // This rank's part of a trained parameter's gradient, as the last update saw it: the sum over replicas and
+  // micro-batches.
+  std::vector<float> read_gradient(const Parameter& parameter) const;
 
   std::byte* device_data(ValueId id, int slot = 0) const;
 
   // A device that can records a step once and replays it (CUDA graphs). On unless switched off.
   void record_steps(bool on) { recording_ = on; }
 
-  // Seconds spent in each node, added up while on. Only of devices that do work when it is given.
+  // Seconds spent in each node, added up while on; a send's include the wait until its slot is free again. Only of
+  // devices that do work when it is given.
   void time_nodes(bool on) { timing_ = on; }
   const std::vector<double>& node_seconds() const { return node_seconds_; }
 
@@ -100,7 +105,10 @@ class Executable {
   Sequence& sequence(Work work);
   void bind(std::size_t node, int slot);
   void enter(int slot);
+  template <class Do>
+  void timed(std::size_t node, Do work);
   void run_nodes(const Sequence& sequence, const StepContext& context);
+  std::vector<float> read(const std::byte* from, const TensorDesc& desc) const;
   void give(Sequence& sequence, int slot, const StepContext& context);
 
   Program program_;

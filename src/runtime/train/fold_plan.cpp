@@ -12,9 +12,8 @@ namespace {
 
 // The largest group of samples that batch norm can take together under the plan, and no larger than asked for.
 std::int64_t largest_group(std::int64_t micro_batch, std::int64_t replicas, std::int64_t wanted) {
-  const std::int64_t part = micro_batch / replicas;
   for (std::int64_t group = std::min(micro_batch, wanted); group > 1; --group)
-    if (part % group == 0 || (group % part == 0 && micro_batch % group == 0)) return group;
+    if (can_take_group(group, micro_batch, replicas)) return group;
   return 1;
 }
 
@@ -83,6 +82,12 @@ std::vector<int> layers_of_parts(const Job& job, const Graph& whole, int parts) 
 }
 
 }  // namespace
+
+// A replica's part of the micro-batch holds whole groups, or each group lies on whole parts.
+bool can_take_group(std::int64_t group, std::int64_t micro_batch, std::int64_t replicas) {
+  const std::int64_t part = micro_batch / replicas;
+  return part % group == 0 || (group % part == 0 && micro_batch % group == 0);
+}
 
 FoldPlan plan_fold(const Job& job, const ModelOptions& job_options) {
   FoldPlan plan;

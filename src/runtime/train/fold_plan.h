@@ -25,4 +25,7 @@ struct FoldPlan {
 
 FoldPlan plan_fold(const Job& job, const ModelOptions& job_options);
 
+// Whether batch norm can take `group` samples together in micro-batches of so many samples on so many replicas.
+bool can_take_group(std::int64_t group, std::int64_t micro_batch, std::int64_t replicas);
+
 }  // namespace trifold

@@ -3,30 +3,83 @@
 #include <algorithm>
 #include <array>
 
+#include <unistd.h>
+
 #include "runtime/core/error.h"
 #include "runtime/train/model_options.h"
+#include "runtime/train/snapshot_exchange.h"
 
 namespace trifold {
+namespace {
 
-FoldedModel::FoldedModel(const Job& job) : job_(job) {
-  const ModelOptions options = model_options(job);
+using StepClock = std::chrono::steady_clock;
+
+double elapsed_since(StepClock::time_point begin) {
+  return std::chrono::duration<double>(StepClock::now() - begin).count();
+}
+
+void check_processes(const Job& job, const World& world) {
+  const std::int64_t ranks = job.plan.dp * job.plan.pp * job.plan.tp;
+  if (ranks == world.size()) return;
+  fail_input(
+      "{}: {} started {} processes, one rank each, but dp {} x tp {} x pp {} is {} rank{}; {} process{} or --plan "
+      "dp={} "
+      "would work",
+      job.file.string(), world.starter(), world.size(), job.plan.dp, job.plan.tp, job.plan.pp, ranks,
+      ranks == 1 ? "" : "s", ranks, ranks == 1 ? "" : "es", world.size());
+}
+
+// Of the ranks here; processes of one machine share its cores.
+std::vector<std::unique_ptr<RankGroups>> make_ranks(const Mesh& mesh, const World* world) {
+  if (world == nullptr) return make_local_ranks(mesh);
+  std::vector<std::unique_ptr<RankGroups>> ranks;
+  ranks.push_back(world->make_rank(mesh));
+  return ranks;
+}
+
+// Threads of all ranks together, as a plan divides them. A launcher may have bound this process to some cores only.
+int threads_of_job(const Job& job, int threads_here, const World& world) {
+  const auto cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  const int share = std::max(1, cores / world.processes_here());
+  return (job.train.threads > 0 ? threads_here : std::min(threads_here, share)) * world.size();
+}
+
+}  // namespace
+
+FoldedModel::FoldedModel(const Job& job, const World* world) : job_(job), world_(world) {
+  if (world != nullptr) check_processes(job, *world);
+  ModelOptions options = model_options(job);
+  if (world != nullptr) options.threads = threads_of_job(job, options.threads, *world);
   plan_ = plan_fold(job, options);
   micro_batch_ = options.batch / plan_.pipeline.micro_batches / plan_.mesh.data;
-  std::vector<std::unique_ptr<RankGroups>> groups = make_local_ranks(plan_.mesh);
-  for (int index = 0; index < plan_.mesh.size(); ++index) {
+  for (std::unique_ptr<RankGroups>& groups : make_ranks(plan_.mesh, world)) {
     Rank rank;
-    rank.groups = std::move(groups[static_cast<std::size_t>(index)]);
+    rank.groups = std::move(groups);
     rank.actions = assign_slots(plan_.pipeline, rank.groups->place().pipeline);
-    for (const ModelOptions& chunk : plan_.rank_options(options, rank.groups.get(), index)) {
+    for (const ModelOptions& chunk : plan_.rank_options(options, rank.groups.get(), rank.groups->rank())) {
       rank.chunks.push_back(make_model(job, chunk));
       has_targets_ = has_targets_ || rank.chunks.back()->training().program().graph.targets != kNoValue;
     }
     ranks_.push_back(std::move(rank));
   }
-  team_ = std::make_unique<RankTeam>(RankTeamOptions{
-      .ranks = plan_.mesh.size(), .threads = plan_.threads, .on_failure = [this](const std::string& why) {
-        for (const Rank& rank : ranks_) rank.groups->abort(why);
-      }});
+  take_share();
+  team_ = std::make_unique<RankTeam>(RankTeamOptions{.ranks = static_cast<int>(ranks_.size()),
+                                                     .threads = plan_.threads,
+                                                     .first_rank = ranks_.front().groups->rank(),
+                                                     .on_failure = [this](const std::string& why) {
+                                                       for (const Rank& rank : ranks_) rank.groups->abort(why);
+                                                     }});
+}
+
+// A replica's samples lie together where the batch is one micro-batch.
+void FoldedModel::take_share() {
+  reads_images_ = false;
+  for (const Rank& rank : ranks_)
+    for (const auto& chunk : rank.chunks)
+      reads_images_ = reads_images_ || chunk->training().program().graph.images != kNoValue;
+  if (world_ == nullptr || plan_.pipeline.micro_batches > 1) return;
+  const std::int64_t first = first_of(ranks_.front(), 0);
+  slice_ = {.begin = first, .end = first + micro_batch_};
 }
 
 std::size_t FoldedModel::memory_bytes(int rank) const {
@@ -37,7 +90,7 @@ std::size_t FoldedModel::memory_bytes(int rank) const {
 
 std::size_t FoldedModel::memory_bytes() const {
   std::size_t bytes = 0;
-  for (int rank = 0; rank < plan_.mesh.size(); ++rank) bytes += memory_bytes(rank);
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) bytes += memory_bytes(static_cast<int>(rank));
   return bytes;
 }
 
@@ -53,11 +106,30 @@ bool FoldedModel::takes_batch_early() const {
 
 // A micro-batch is a run of the global batch, of which every replica has its part.
 std::int64_t FoldedModel::first_of(const Rank& rank, int micro_batch) const {
-  return (std::int64_t{micro_batch} * plan_.mesh.data + rank.groups->place().data) * micro_batch_;
+  return (std::int64_t{micro_batch} * plan_.mesh.data + rank.groups->place().data) * micro_batch_ - slice_.begin;
 }
 
 void FoldedModel::start_step(const Batch* batch, const StepContext& context) {
-  for_each_rank([&](Rank& rank) { step(rank, batch, context); });
+  const auto begin = StepClock::now();
+  for_each_rank([&](Rank& rank) {
+    if (timing_) rank.seconds.idle += elapsed_since(begin);
+    step(rank, batch, context);
+    rank.end = StepClock::now();
+  });
+  if (!timing_) return;
+  for (Rank& rank : ranks_) rank.seconds.idle += elapsed_since(rank.end);
+}
+
+void FoldedModel::time_steps(bool on) {
+  timing_ = on;
+  for (const Rank& rank : ranks_)
+    for (const auto& chunk : rank.chunks) chunk->training().time_nodes(on);
+}
+
+void FoldedModel::fill(Rank& rank, Executable& program, const Batch& batch, std::int64_t first, int slot) {
+  const auto begin = StepClock::now();
+  fill_inputs(program, batch, first, micro_batch_, slot);
+  if (timing_) rank.seconds.input += elapsed_since(begin);
 }
 
 void FoldedModel::submit(const Batch& batch) {
@@ -81,7 +153,7 @@ void FoldedModel::whole_step(Rank& rank, const Batch* batch, StepContext context
   for (int micro = 0; micro < micro_batches; ++micro) {
     if (batch != nullptr) {
       context.first_sample = batch->first_sample + first_of(rank, micro);
-      fill_inputs(program, *batch, first_of(rank, micro), micro_batch_);
+      fill(rank, program, *batch, first_of(rank, micro), 0);
     } else {
       context.first_sample = rank.submitted_sample;
     }
@@ -105,7 +177,7 @@ void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext con
     Executable& program = rank.chunks[chunk]->training();
     const std::int64_t sample = first_of(rank, action.micro_batch);
     context.first_sample = batch.first_sample + sample;
-    if (action.work == Work::forward) fill_inputs(program, batch, sample, micro_batch_, slot);
+    if (action.work == Work::forward) fill(rank, program, batch, sample, slot);
     program.run(action.work, slot, context);
     if (action.work == Work::forward) {
       const Executable::Report report = program.report();
@@ -123,12 +195,15 @@ void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext con
 
 Executable::Report FoldedModel::finish_step() {
   const bool reported_by_program = plan_.mesh.pipeline == 1 && plan_.pipeline.micro_batches == 1;
+  std::vector<Executable::Report> reports;
+  for (const Rank& rank : ranks_)
+    reports.push_back(reported_by_program ? rank.chunks.front()->training().report() : rank.report);
+  reports = of_all_ranks(std::move(reports));
   Executable::Report sum;
-  for (Rank& rank : ranks_) {
-    if (rank.groups->place().tensor > 0) continue;  // the first of them speaks for all
-    const Executable::Report report = reported_by_program ? rank.chunks.front()->training().report() : rank.report;
-    sum.loss += report.loss;
-    sum.correct += report.correct;
+  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+    if (place_of(plan_.mesh, static_cast<int>(rank)).tensor > 0) continue;  // the first of them speaks for all
+    sum.loss += reports[rank].loss;
+    sum.correct += reports[rank].correct;
   }
   return sum;
 }
@@ -136,33 +211,46 @@ Executable::Report FoldedModel::finish_step() {
 // --- evaluation
 
 Score FoldedModel::evaluate(Loader& loader) {
-  Score score;
-  double loss_sum = 0;
-  double correct = 0;
-  for (std::int64_t step = 0; step < loader.steps_per_epoch(); ++step) {
+  struct Part {
+    double loss = 0;
+    double correct = 0;
+    std::int64_t samples = 0;
+  };
+  const auto steps = static_cast<std::size_t>(loader.steps_per_epoch());
+  std::vector<Part> parts(ranks_.size() * steps);  // a rank's lie together
+  for (std::size_t step = 0; step < steps; ++step) {
     const Batch& batch = loader.next();
-    score.samples += batch.count;
     for_each_rank([&](Rank& rank) {
-      rank.report = {};
+      Part& part = parts[static_cast<std::size_t>(&rank - ranks_.data()) * steps + step];
+      part.samples = std::clamp<std::int64_t>(batch.count - first_of(rank, 0), 0, micro_batch_);
       for (const auto& chunk : rank.chunks) {
         Executable& program = chunk->evaluation();
         fill_inputs(program, batch, first_of(rank, 0), micro_batch_);
         program.run({});
         const Executable::Report report = program.report();
-        rank.report.loss += report.loss * static_cast<double>(micro_batch_);  // the report is a mean over these
-        rank.report.correct += report.correct;
+        part.loss += report.loss * static_cast<double>(micro_batch_);  // the report is a mean over these
+        part.correct += report.correct;
       }
     });
     loader.release();
-    for (const Rank& rank : ranks_) {
-      if (rank.groups->place().tensor > 0) continue;
-      loss_sum += rank.report.loss;
-      correct += rank.report.correct;
+  }
+  parts = of_all_ranks(std::move(parts));
+  Part sum;
+  for (std::size_t step = 0; step < steps; ++step) {
+    for (int rank = 0; rank < plan_.mesh.size(); ++rank) {
+      const MeshPlace place = place_of(plan_.mesh, rank);
+      if (place.tensor > 0) continue;
+      const Part& part = parts[static_cast<std::size_t>(rank) * steps + step];
+      sum.loss += part.loss;
+      sum.correct += part.correct;
+      if (place.pipeline == 0) sum.samples += part.samples;
     }
   }
-  if (score.samples > 0) {
-    score.loss = loss_sum / static_cast<double>(score.samples);
-    score.accuracy = correct / static_cast<double>(score.samples);
+  Score score;
+  score.samples = sum.samples;
+  if (sum.samples > 0) {
+    score.loss = sum.loss / static_cast<double>(sum.samples);
+    score.accuracy = sum.correct / static_cast<double>(sum.samples);
   }
   return score;
 }
@@ -181,7 +269,14 @@ Model::Snapshot FoldedModel::snapshot(Model::Contents contents) const {
     if (rank.groups->place().data > 0) continue;  // replicas are equal
     for (const auto& chunk : rank.chunks) whole.join(chunk->snapshot(contents));
   }
-  return whole;
+  if (world_ == nullptr) return whole;
+  if (world_->first()) {
+    for (int rank = 1; rank < plan_.mesh.size(); ++rank)
+      if (place_of(plan_.mesh, rank).data == 0) whole.join(receive_snapshot(world_->everyone(), rank));
+    return whole;
+  }
+  if (ranks_.front().groups->place().data == 0) send_snapshot(whole, world_->everyone(), 0);
+  return {};
 }
 
 void FoldedModel::load(const SafetensorsFile& file, Model::Contents contents) {

@@ -1,32 +1,39 @@
-// One model, trained by the ranks of this process: each has a thread and its part of the network. A plan of one rank
-// takes the same way, on the thread that calls.
+// One model, trained by ranks that each have their part of the network: threads of this process, or one in each process
+// of a world. A plan of one rank takes the same way, on the thread that calls. In a world every process calls the same.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "parallel/rank_groups.h"
 #include "parallel/rank_team.h"
+#include "parallel/world.h"
 #include "runtime/config/job.h"
 #include "runtime/train/evaluator.h"
 #include "runtime/train/fold_plan.h"
+#include "runtime/train/job_data.h"
 #include "runtime/train/model.h"
 
 namespace trifold {
 
 class FoldedModel {
  public:
-  // Compiles every rank's programs, checks that they fit, and takes the memory.
-  explicit FoldedModel(const Job& job);
+  // Compiles the programs of this process's ranks, checks that they fit, and takes the memory. Without a world all
+  // ranks are here.
+  explicit FoldedModel(const Job& job, const World* world = nullptr);
 
   const FoldPlan& plan() const { return plan_; }
   Device& device() const { return ranks_.front().chunks.front()->device(); }
   bool has_targets() const { return has_targets_; }
-  std::size_t memory_bytes() const;  // of all ranks
+  std::size_t memory_bytes() const;  // of all ranks here
   std::size_t memory_bytes(int rank) const;
 
-  // One update. `batch` is the whole global batch; null: the one that was submitted.
+  // What loaders must read of every batch.
+  BatchShare batch_share() const { return {slice_, reads_images_}; }
+
+  // One update. `batch` is that share of the global batch; null: the one that was submitted.
   void start_step(const Batch* batch, const StepContext& context);
   // The next batch, while a device still works on this one. Only where takes_batch_early().
   void submit(const Batch& batch);
@@ -37,9 +44,22 @@ class FoldedModel {
 
   std::optional<Model::LossScale> loss_scale() const { return ranks_.front().chunks.front()->loss_scale(); }
   void initialize(std::uint64_t seed);
-  // Whole tensors under the network's names, whatever rank holds which part.
+  // Whole tensors under the network's names, whatever rank holds which part. In a world process 0 gets them.
   Model::Snapshot snapshot(Model::Contents contents) const;
   void load(const SafetensorsFile& file, Model::Contents contents);
+
+  // A rank's programs, one a chunk of its stage.
+  const std::vector<std::unique_ptr<Model>>& chunks(int rank) const {
+    return ranks_[static_cast<std::size_t>(rank)].chunks;
+  }
+
+  // What a rank spends outside its programs' nodes. Added up, as the nodes' seconds are, while steps are timed.
+  struct RankSeconds {
+    double input = 0;  // copying batches to where the programs read them
+    double idle = 0;   // from the step's begin to the rank's, and from the rank's end to the step's
+  };
+  void time_steps(bool on);
+  const RankSeconds& seconds(int rank) const { return ranks_[static_cast<std::size_t>(rank)].seconds; }
 
  private:
   struct Rank {
@@ -48,18 +68,31 @@ class FoldedModel {
     SlottedActions actions;
     Executable::Report report;  // of this step
     std::int64_t submitted_sample = -1;
+    RankSeconds seconds;
+    std::chrono::steady_clock::time_point end = {};  // of its last step
   };
 
   void for_each_rank(const std::function<void(Rank&)>& work);
   void step(Rank& rank, const Batch* batch, StepContext context);
   void whole_step(Rank& rank, const Batch* batch, StepContext context);
   void pipelined_step(Rank& rank, const Batch& batch, StepContext context);
+  void fill(Rank& rank, Executable& program, const Batch& batch, std::int64_t first, int slot);
   std::int64_t first_of(const Rank& rank, int micro_batch) const;  // sample of the batch
+  void take_share();
+  // Of every rank of the mesh, in their order, from those of the ranks here: equally many each.
+  template <class T>
+  std::vector<T> of_all_ranks(std::vector<T> of_ranks_here) const {
+    return world_ == nullptr ? of_ranks_here : world_->gather_all<T>(of_ranks_here);
+  }
 
   Job job_;
   FoldPlan plan_;
+  const World* world_ = nullptr;  // null: all ranks are here
   std::int64_t micro_batch_ = 0;  // samples of one, on one replica
+  Range slice_{};                 // of a batch, that this process reads; empty: all of it
+  bool reads_images_ = true;
   bool has_targets_ = false;
+  bool timing_ = false;
   std::vector<Rank> ranks_;
   std::unique_ptr<RankTeam> team_;
 };

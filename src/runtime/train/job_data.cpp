@@ -31,9 +31,12 @@ std::shared_ptr<const Dataset> open_split(const Job& job, Split split) {
 }
 
 std::unique_ptr<Loader> make_training_loader(const Job& job, std::shared_ptr<const Dataset> dataset,
-                                             std::int64_t start_epoch, std::int64_t start_step) {
+                                             std::int64_t start_epoch, std::int64_t start_step,
+                                             const BatchShare& share) {
   LoaderOptions options;
   options.batch = job.train.batch;
+  options.slice = share.slice;
+  options.read_images = share.images;
   options.seed = job.train.seed;
   options.threads = job.data.threads;
   options.start_epoch = start_epoch;
@@ -41,8 +44,11 @@ std::unique_ptr<Loader> make_training_loader(const Job& job, std::shared_ptr<con
   return make_loader(job, std::move(dataset), job.data.sampler, job.data.augment, options);
 }
 
-std::unique_ptr<Loader> make_evaluation_loader(const Job& job, std::shared_ptr<const Dataset> dataset) {
+std::unique_ptr<Loader> make_evaluation_loader(const Job& job, std::shared_ptr<const Dataset> dataset,
+                                               const BatchShare& share) {
   LoaderOptions options;
+  options.slice = share.slice;
+  options.read_images = share.images;
   options.batch = job.train.micro_batch() / job.plan.micro_batches;  // of all replicas
   options.training = false;
   options.threads = job.data.threads;

@@ -11,10 +11,18 @@ namespace trifold {
 // Opens a split and checks it against the model: shape, classes, targets.
 std::shared_ptr<const Dataset> open_split(const Job& job, Split split);
 
+// What a process reads of every batch.
+struct BatchShare {
+  Range slice{};       // empty: all samples
+  bool images = true;  // false: labels and targets only
+};
+
 // The order, augmentation and normalisation that the job asks for; from (epoch, step) on.
 std::unique_ptr<Loader> make_training_loader(const Job& job, std::shared_ptr<const Dataset> dataset,
-                                             std::int64_t start_epoch, std::int64_t start_step);
-std::unique_ptr<Loader> make_evaluation_loader(const Job& job, std::shared_ptr<const Dataset> dataset);
+                                             std::int64_t start_epoch, std::int64_t start_step,
+                                             const BatchShare& share = {});
+std::unique_ptr<Loader> make_evaluation_loader(const Job& job, std::shared_ptr<const Dataset> dataset,
+                                               const BatchShare& share = {});
 
 // Class weights of the loss as the job asks for them ("balanced" counts the training set); empty: none.
 std::vector<float> loss_class_weights(const Job& job, const Dataset& training_set);

@@ -161,6 +161,23 @@ void Model::Snapshot::join(Snapshot other) {
   std::ranges::move(other.storage_, std::back_inserter(storage_));
 }
 
+Shard Model::Snapshot::shard_of(const std::string& name) const {
+  const auto part = parts_.find(name);
+  return part == parts_.end() ? Shard{} : part->second;
+}
+
+void Model::Snapshot::add(const std::string& name, const Shape& shape, const Shard& shard, std::vector<float> part) {
+  std::vector<float>& whole = storage_.emplace_back();
+  if (shard.dim < 0) {
+    whole = std::move(part);
+  } else {
+    whole.resize(static_cast<std::size_t>(shape.elements()));
+    put_shard(part, shape, shard, whole);
+    parts_.emplace(name, shard);
+  }
+  tensors_.push_back({name, shape, DType::f32, std::as_bytes(std::span<const float>(whole))});
+}
+
 // `part` is whole but for the other ranks' zeros: its own run goes where it belongs.
 void Model::Snapshot::put_together(const NamedTensor& part, const Shard& shard) {
   const auto mine = std::ranges::find_if(tensors_, [&](const NamedTensor& tensor) { return tensor.name == part.name; });

@@ -57,6 +57,8 @@ class Model {
   Executable& training() { return *training_; }
   Executable& evaluation() { return *evaluation_; }
   const Executable& training() const { return *training_; }
+  const Executable& evaluation() const { return *evaluation_; }
+  const ModelMemory& memory() const { return *memory_; }
   std::size_t memory_bytes() const { return memory_->total_bytes(); }
   std::int64_t parameter_count() const;
 
@@ -75,6 +77,10 @@ class Model {
     const std::vector<NamedTensor>& tensors() const { return tensors_; }
     // Tensors of another rank. What several ranks have is taken once; parts of a tensor are put together.
     void join(Snapshot other);
+    // The part of a tensor that its rank has; of dim -1: all of it.
+    Shard shard_of(const std::string& name) const;
+    // A tensor that another process has, or has that part of.
+    void add(const std::string& name, const Shape& shape, const Shard& shard, std::vector<float> part);
 
    private:
     friend class Model;

@@ -1,5 +1,6 @@
 #include "runtime/train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -47,9 +48,10 @@ struct Trainer::Parts {
         train_set(open_split(job, Split::train)),
         test_set(open_split(job, Split::test)),
         stop(job.train.stop) {
+    options.progress = options.progress && speaks();
     if (options.mode != RunMode::overwrite) open_folder();
     job.model.class_weights = loss_class_weights(job, *train_set);
-    model = std::make_unique<FoldedModel>(job);
+    model = std::make_unique<FoldedModel>(job, options.world);
     classifies = !model->has_targets();
     state.seed = job.train.seed;
     if (options.mode == RunMode::resume)
@@ -58,12 +60,25 @@ struct Trainer::Parts {
       model->initialize(job.train.seed);
 
     const std::int64_t batch = job.train.batch;
-    loader = make_training_loader(job, train_set, state.epoch, state.position_in_epoch / batch);
+    loader = make_training_loader(job, train_set, state.epoch, state.position_in_epoch / batch, model->batch_share());
     steps_per_epoch = loader->steps_per_epoch();
     if (state.position_in_epoch >= steps_per_epoch * batch)
       fail_input("the checkpoint belongs to a larger training set");
     // The old run goes only now that the new one is known to be able to start.
     if (options.mode == RunMode::overwrite) open_folder();
+    if (speaks()) open_logs();
+  }
+
+  // In a world one process speaks for all.
+  bool speaks() const { return options.world == nullptr || options.world->first(); }
+
+  void open_folder() {
+    if (!speaks()) return;
+    folder.emplace(RunFolder::Args{
+        .root = options.runs, .name = options.name.empty() ? job.name : options.name, .mode = options.mode});
+  }
+
+  void open_logs() {
     const bool resumed = options.mode == RunMode::resume;
     metrics = std::make_unique<MetricsLog>(resumed ? MetricsLog::resume(folder->metrics_jsonl(), state.step)
                                                    : MetricsLog::start(folder->metrics_jsonl()));
@@ -72,29 +87,40 @@ struct Trainer::Parts {
     write_file_atomically(folder->job_json(), to_json_text(job));
   }
 
-  void open_folder() {
-    folder.emplace(RunFolder::Args{
-        .root = options.runs, .name = options.name.empty() ? job.name : options.name, .mode = options.mode});
-  }
-
   // --- checkpoints
 
+  // Process 0 chooses, all load the same file.
+  std::optional<Checkpoint> find_checkpoint() {
+    std::optional<Checkpoint> found;
+    if (speaks()) {
+      LatestCheckpoint latest = latest_good(folder->checkpoints());
+      for (const SkippedCheckpoint& skipped : latest.skipped)
+        progress->say(fmt::format("going back to the checkpoint before: {}", skipped.reason));
+      found = std::move(latest.checkpoint);
+    }
+    if (options.world == nullptr) return found;
+    const std::string mine = found ? std::filesystem::absolute(found->file).string() : "";
+    const std::filesystem::path file = options.world->from_first(mine);
+    if (speaks() || file.empty()) return found;
+    if (!std::filesystem::exists(file))
+      fail_input("cannot see {}, from which process 0 resumes: runs of several machines need a folder that all share",
+                 file.string());
+    return load_checkpoint(file);
+  }
+
   void restore() {
-    LatestCheckpoint latest = latest_good(folder->checkpoints());
-    for (const SkippedCheckpoint& skipped : latest.skipped)
-      progress->say(fmt::format("going back to the checkpoint before: {}", skipped.reason));
-    if (!latest.checkpoint) {
+    const std::optional<Checkpoint> checkpoint = find_checkpoint();
+    if (!checkpoint) {
       // Killed before the first checkpoint: the run begins again.
       model->initialize(job.train.seed);
       return;
     }
-    state = latest.checkpoint->state;
+    state = checkpoint->state;
     if (state.seed != job.train.seed)
-      fail_input("{} was made with seed {}, the job has {}", latest.checkpoint->file.string(), state.seed,
-                 job.train.seed);
+      fail_input("{} was made with seed {}, the job has {}", checkpoint->file.string(), state.seed, job.train.seed);
     if (state.position_in_epoch % job.train.batch != 0)
-      fail_input("{} was made with another train.batch than {}", latest.checkpoint->file.string(), job.train.batch);
-    model->load(latest.checkpoint->contents, Model::Contents::model_and_optimizer);
+      fail_input("{} was made with another train.batch than {}", checkpoint->file.string(), job.train.batch);
+    model->load(checkpoint->contents, Model::Contents::model_and_optimizer);
     stop.restore(state.counters);
     epoch_loss = counter("epoch.loss");
     epoch_correct = counter("epoch.correct");
@@ -104,8 +130,8 @@ struct Trainer::Parts {
     outcome.train_loss = counter("train_loss");
     if (evaluated_step == state.step) report(Score{counter("evaluated.loss"), counter("evaluated.accuracy")});
     if (options.progress)
-      progress->say(fmt::format("resumed from {} ({} epochs, {} steps done)", latest.checkpoint->file.string(),
-                                state.epoch, state.step));
+      progress->say(fmt::format("resumed from {} ({} epochs, {} steps done)", checkpoint->file.string(), state.epoch,
+                                state.step));
   }
 
   double counter(const char* key) const {
@@ -123,8 +149,10 @@ struct Trainer::Parts {
     if (outcome.test_loss) state.counters["evaluated.loss"] = *outcome.test_loss;
     if (outcome.test_accuracy) state.counters["evaluated.accuracy"] = *outcome.test_accuracy;
     const Model::Snapshot snapshot = model->snapshot(Model::Contents::model_and_optimizer);
-    save_checkpoint(folder->checkpoints(), state, snapshot.tensors());
-    prune(folder->checkpoints(), static_cast<int>(job.train.checkpoint.keep));
+    if (speaks()) {
+      save_checkpoint(folder->checkpoints(), state, snapshot.tensors());
+      prune(folder->checkpoints(), static_cast<int>(job.train.checkpoint.keep));
+    }
     saved_step = state.step;
   }
 
@@ -161,6 +189,7 @@ struct Trainer::Parts {
           loss, state.step + 1, state.epoch + 1);
 
     state.step += 1;
+    if (options.world != nullptr) options.world->at_step(state.step);
     state.position_in_epoch += train.batch;
     epoch_loss += loss;
     epoch_correct += correct;
@@ -178,6 +207,7 @@ struct Trainer::Parts {
   }
 
   void log(std::string_view phase, double loss, double accuracy, std::vector<Metric> values = {}) {
+    if (!speaks()) return;
     if (classifies) values.insert(values.begin(), {"accuracy", accuracy});
     values.insert(values.begin(), {"loss", loss});
     metrics->write({.step = state.step, .epoch = state.epoch + 1, .phase = phase, .values = values});
@@ -231,7 +261,7 @@ struct Trainer::Parts {
   }
 
   void evaluate_now() {
-    const std::unique_ptr<Loader> test_loader = make_evaluation_loader(job, test_set);
+    const std::unique_ptr<Loader> test_loader = make_evaluation_loader(job, test_set, model->batch_share());
     const Score score = model->evaluate(*test_loader);
     log("test", score.loss, score.accuracy);
     evaluated_step = state.step;
@@ -257,7 +287,17 @@ struct Trainer::Parts {
     progress->say(text + fmt::format("  |  {:.0f} images/s", summary.images_per_s));
   }
 
-  bool interrupted() const { return options.interrupt != nullptr && options.interrupt->load(); }
+  enum class Wish { none, minutes, interrupt };
+
+  // Why training ends before the next step, if it does. A signal may reach any process; process 0 has the clock.
+  Wish wish_to_stop() const {
+    Wish wish = Wish::none;
+    if (speaks() && stop.out_of_time(trained_seconds / 60)) wish = Wish::minutes;
+    if (options.interrupt != nullptr && options.interrupt->load()) wish = Wish::interrupt;
+    if (options.world == nullptr) return wish;
+    const std::vector<Wish> wishes = options.world->gather(wish);
+    return *std::ranges::max_element(wishes);
+  }
 
   bool time_to_save() const {
     const CheckpointRules& rules = job.train.checkpoint;
@@ -269,15 +309,16 @@ struct Trainer::Parts {
   std::string train(const std::function<void(const EpochSummary&)>& on_epoch) {
     while (state.epoch < job.train.epochs) {
       while (state.position_in_epoch < steps_per_epoch * job.train.batch) {
-        if (interrupted()) return "interrupt";
-        if (stop.out_of_time(trained_seconds / 60)) return "minutes";
+        const Wish wish = wish_to_stop();
+        if (wish != Wish::none) return wish == Wish::minutes ? "minutes" : "interrupt";
         train_step();
         show_progress();
         if (state.position_in_epoch < steps_per_epoch * job.train.batch && time_to_save()) save();
       }
       const EpochSummary summary = finish_epoch();
       say(summary);
-      if (on_epoch) on_epoch(summary);
+      if (on_epoch && speaks()) on_epoch(summary);
+      if (options.world != nullptr) trained_seconds = options.world->from_first(trained_seconds);
       const auto rule = stop.after_epoch({summary.train_loss, summary.test_accuracy, trained_seconds / 60});
       if (rule) return *rule;
       if (time_to_save()) save();
@@ -286,7 +327,7 @@ struct Trainer::Parts {
   }
 
   TrainingOutcome run(const std::function<void(const EpochSummary&)>& on_epoch) {
-    outcome.folder = folder->path();
+    if (speaks()) outcome.folder = folder->path();
     outcome.epochs = state.epoch;
     outcome.stopped_by = train(on_epoch);
     progress.reset();  // the bar's line ends

@@ -1,4 +1,5 @@
-// Trains a job: epochs, evaluation, stop rules, checkpoints, metrics, progress. run() may be called once.
+// Trains a job: epochs, evaluation, stop rules, checkpoints, metrics, progress. run() may be called once. In a world
+// every process does the same, but only process 0 has the run folder and shows progress.
 #pragma once
 
 #include <atomic>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "parallel/world.h"
 #include "runtime/config/job.h"
 #include "runtime/metrics/run_folder.h"
 
@@ -19,6 +21,7 @@ struct TrainerOptions {
   RunMode mode = RunMode::fresh;
   bool progress = true;                          // on standard error
   const std::atomic<bool>* interrupt = nullptr;  // becomes true: end after this step, with a checkpoint
+  World* world = nullptr;                        // null: this process is alone
 };
 
 struct EpochSummary {
@@ -39,9 +42,9 @@ struct TrainingOutcome {
   std::optional<double> test_accuracy;  // of the saved model; none after an interrupt and for regression
   std::optional<double> test_loss;
   double images_per_s = 0;
-  std::size_t peak_bytes = 0;  // of the process
-  std::string stopped_by;      // "epochs", a stop rule, or "interrupt"
-  std::filesystem::path folder;
+  std::size_t peak_bytes = 0;    // of the process
+  std::string stopped_by;        // "epochs", a stop rule, or "interrupt"
+  std::filesystem::path folder;  // of process 0
 };
 
 class Trainer {
@@ -51,7 +54,7 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // `on_epoch` hears of every finished epoch.
+  // `on_epoch` hears of every finished epoch, in process 0.
   TrainingOutcome run(const std::function<void(const EpochSummary&)>& on_epoch = {});
 
  private:

@@ -1,0 +1,116 @@
+// Keeps the processes of a job in sight of each other, beside their tensors: process 0 holds a connection to every
+// other one. A process that is lost, fails or hangs ends the job in all of them within seconds, and one of them says in
+// one sentence what happened. A thread of its own does this, so it works while the others compute or wait.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallel/line_socket.h"
+#include "parallel/rank_status.h"
+#include "runtime/core/error.h"
+
+namespace trifold {
+
+// Connections of process 0 to all others, in their order; of every other process, the one to process 0. `secret` keeps
+// strangers out.
+std::vector<LineSocket> meet_others(LineListener& listener, int size, const std::string& secret);
+std::vector<LineSocket> meet_first(const std::string& host, int port, int rank, const std::string& secret);
+
+class Watch {
+ public:
+  struct Args {
+    int rank = 0;
+    int size = 1;
+    std::vector<LineSocket> connections = {};
+    std::function<void(const std::string&)> say = {};  // tells the user why the job ends
+    bool may_exit = true;                              // ends the process when its threads do not stop by themselves
+  };
+
+  explicit Watch(Args args);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  void at_step(std::int64_t step) { step_ = step; }  // updates done
+  std::int64_t step() const { return step_; }
+  // What this rank waits for, called from the watch's thread; `step` is filled in.
+  void set_status(std::function<RankStatus()> status);
+
+  // This rank fails: ends the job everywhere. Returns when process 0 has told the user.
+  void fail(Fault fault, const std::string& reason);
+  // This rank has waited that long: ends the job with a report of what every rank does.
+  void stalled(double seconds);
+
+  bool ended() const { return has_ended_; }
+  // Throws why the job ended, if it has.
+  void stop_if_ended() const;
+
+  // Process 0 gives all others a text under a name; they wait for it.
+  void publish(const std::string& name, const std::string& text);
+  std::string look_up(const std::string& name, std::chrono::milliseconds patience);
+
+  // The end of a job in which nothing failed.
+  void leave();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Peer {
+    LineSocket socket;
+    int rank = 0;
+    bool left = false;
+    bool open = true;
+    std::int64_t step = 0;
+    std::optional<RankStatus> status = {};
+  };
+  struct End {
+    Fault fault;
+    std::string reason;
+  };
+  struct Inquiry {
+    double seconds;
+    Clock::time_point deadline;
+  };
+
+  void run();
+  void wait_for_events();
+  void receive_from(Peer& peer);
+  void handle(Peer& peer, const std::string& line);
+  void handle_lost(Peer& peer);
+  void send_step();
+  void begin_inquiry(double seconds);
+  void finish_inquiry();
+  RankStatus own_status() const;
+  void end_all(Fault fault, const std::string& reason);
+  void end_here(Fault fault, const std::string& reason);
+  void exit_if_overdue();
+  void wake() const;
+  void stop();
+
+  Args args_;
+  std::atomic<std::int64_t> step_ = 0;
+  std::atomic<bool> has_ended_ = false;
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<Peer> peers_;
+  std::function<RankStatus()> status_;
+  std::map<std::string, std::string> values_;
+  std::optional<End> end_;
+  Clock::time_point ended_at_;
+  std::optional<Inquiry> inquiry_;
+  std::int64_t sent_step_ = 0;
+  bool left_ = false;
+  bool stopping_ = false;
+  int wake_descriptor_ = -1;
+  std::thread thread_;
+};
+
+}  // namespace trifold

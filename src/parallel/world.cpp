@@ -1,0 +1,222 @@
+#include "parallel/world.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <numeric>
+#include <optional>
+#include <random>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "parallel/local_communicator.h"
+#include "parallel/mpi.h"
+#include "parallel/mpi_name_server.h"
+#include "parallel/watch.h"
+
+namespace trifold {
+namespace {
+
+constexpr std::chrono::seconds kDefaultPatience = std::chrono::minutes(5);
+
+// TRIFOLD_PATIENCE: seconds that a rank waits for others before the job ends with a report.
+std::chrono::milliseconds world_patience() {
+  const char* text = std::getenv("TRIFOLD_PATIENCE");
+  if (text == nullptr) return kDefaultPatience;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (end == text || *end != '\0' || !(seconds > 0))
+    fail_input("TRIFOLD_PATIENCE is '{}'; expected a number of seconds", text);
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+void tell_user(const std::string& reason) {
+  fmt::print(stderr, "trifold: {}\n", reason);
+  std::fflush(stderr);
+}
+
+std::string make_secret() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+std::string name_of_this_machine() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::vector<int> ranks_along(const Mesh& mesh, int rank, Axis axis) {
+  std::vector<int> ranks;
+  MeshPlace place = place_of(mesh, rank);
+  int& position = axis == Axis::data ? place.data : axis == Axis::tensor ? place.tensor : place.pipeline;
+  for (position = 0; position < mesh.size(axis); ++position) ranks.push_back(rank_of(mesh, place));
+  return ranks;
+}
+
+}  // namespace
+
+struct World::Parts {
+  Parts(const Launch& given, bool check) : launch(given), check_calls(check), patience(world_patience()) {
+    meet();
+    mpi->set_watch(watch.get(), patience);
+    watch->set_status([this] { return mpi->status(); });
+    std::vector<int> all(static_cast<std::size_t>(launch.size));
+    std::iota(all.begin(), all.end(), 0);
+    everyone = mpi->make_group({.name = "world", .ranks = all, .check_calls = check_calls});
+  }
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+  ~Parts() {
+    if (watch) watch->set_status({});
+    if (mpi) mpi->set_watch(nullptr, kDefaultPatience);
+  }
+
+  void meet() {
+    try {
+      if (launch.by == Launch::By::mpi)
+        meet_by_mpi();
+      else
+        meet_by_rendezvous();
+    } catch (const Error& error) {
+      if (!watch) throw;
+      watch->fail(error.fault(), error.what());
+      throw Error(error.fault(), "");  // it has been told
+    }
+  }
+
+  // MPI knows the others and says where process 0's watch listens.
+  void meet_by_mpi() {
+    mpi = start_mpi();
+    if (mpi->size() != launch.size || mpi->rank() != launch.rank)
+      fail_input(
+          "{} says this is process {} of {}, but MPI found itself to be {} of {}: it was started by another MPI than "
+          "the one trifold was built with",
+          launch.starter, launch.rank, launch.size, mpi->rank(), mpi->size());
+    const bool one_machine = mpi->processes_here() == mpi->size();
+    std::optional<LineListener> listener;
+    std::string address;
+    if (launch.rank == 0) {
+      listener.emplace(LineListener::Args{.port = 0, .this_machine_only = one_machine});
+      address =
+          fmt::format("{} {} {}", one_machine ? "127.0.0.1" : name_of_this_machine(), listener->port(), make_secret());
+    }
+    address = mpi->from_first(address);
+    const std::size_t first = address.find(' ');
+    const std::size_t second = address.find(' ', first + 1);
+    const std::string secret = address.substr(second + 1);
+    watch = make_watch(launch.rank == 0 ? meet_others(*listener, launch.size, secret)
+                                        : meet_first(address.substr(0, first), std::stoi(address.substr(first + 1)),
+                                                     launch.rank, secret));
+  }
+
+  // Process 0 waits at the address that all were given, and brings them into one MPI world.
+  void meet_by_rendezvous() {
+    const std::string secret = fmt::format("trifold {} {}", launch.port, launch.size);
+    if (launch.rank == 0) {
+      LineListener listener(
+          {.port = launch.port, .this_machine_only = launch.host == "127.0.0.1" || launch.host == "localhost"});
+      watch = make_watch(meet_others(listener, launch.size, secret));
+      name_server = std::make_unique<MpiNameServer>();
+      watch->publish("name server", name_server->address());
+      use_name_server(name_server->address());
+    } else {
+      watch = make_watch(meet_first(launch.host, launch.port, launch.rank, secret));
+      use_name_server(watch->look_up("name server", std::chrono::seconds(60)));
+    }
+    mpi = start_mpi();
+    mpi->join(*watch, launch.rank, launch.size);
+  }
+
+  std::unique_ptr<Watch> make_watch(std::vector<LineSocket> connections) const {
+    return std::make_unique<Watch>(
+        Watch::Args{.rank = launch.rank, .size = launch.size, .connections = std::move(connections), .say = tell_user});
+  }
+
+  Launch launch;
+  bool check_calls;
+  std::chrono::milliseconds patience;
+  std::unique_ptr<MpiNameServer> name_server;
+  std::unique_ptr<Watch> watch;
+  std::unique_ptr<Mpi> mpi;
+  std::unique_ptr<Communicator> everyone;
+};
+
+World::World(const Launch& launch, bool check_calls) : parts_(std::make_unique<Parts>(launch, check_calls)) {}
+World::~World() = default;
+
+int World::rank() const {
+  return parts_->launch.rank;
+}
+int World::size() const {
+  return parts_->launch.size;
+}
+int World::processes_here() const {
+  return parts_->mpi->processes_here();
+}
+const std::string& World::starter() const {
+  return parts_->launch.starter;
+}
+Communicator& World::everyone() const {
+  return *parts_->everyone;
+}
+
+std::unique_ptr<RankGroups> World::make_rank(const Mesh& mesh) const {
+  TRIFOLD_CHECK(mesh.size() == size(), "{} ranks in {} processes", mesh.size(), size());
+  everyone().barrier();  // a wait that ends when a process fails, unlike those in which groups are made
+  RankGroups::Communicators communicators;
+  for (const Axis axis : {Axis::data, Axis::tensor, Axis::pipeline}) {
+    std::unique_ptr<Communicator>& along = communicators[static_cast<std::size_t>(axis)];
+    if (mesh.size(axis) == 1) {
+      along = std::move(make_local_group({.size = 1}).front());
+      continue;
+    }
+    std::vector<int> ranks = ranks_along(mesh, rank(), axis);
+    std::string name = fmt::format("{} {}", name_of(axis), fmt::join(ranks, " "));
+    along = parts_->mpi->make_group(
+        {.name = std::move(name), .ranks = std::move(ranks), .check_calls = parts_->check_calls});
+  }
+  return std::make_unique<RankGroups>(mesh, rank(), std::move(communicators));
+}
+
+std::string World::from_first(std::string text) const {
+  text.resize(from_first(text.size()));
+  everyone().wait(everyone().broadcast(std::as_writable_bytes(std::span(text)), 0));
+  return text;
+}
+
+void World::at_step(std::int64_t step) {
+  parts_->watch->at_step(step);
+}
+
+void World::run(const std::function<void()>& job) {
+  Watch& watch = *parts_->watch;
+  const auto fail = [&](Fault fault, const char* why) {
+    watch.fail(fault, fault == Fault::input
+                          ? (first() ? std::string(why) : fmt::format("rank {}: {}", rank(), why))
+                          : fmt::format("rank {} failed after step {}: {}", rank(), watch.step(), why));
+    throw Error(fault, "");
+  };
+  try {
+    job();
+    everyone().barrier();
+    watch.leave();
+    parts_->mpi->finalize();
+  } catch (const Error& error) {
+    fail(error.fault(), error.what());
+  } catch (const std::bad_alloc&) {
+    fail(Fault::runtime, "out of memory; make train.batch smaller");
+  } catch (const std::exception& error) {
+    fail(Fault::runtime, error.what());
+  }
+}
+
+std::unique_ptr<World> join_world() {
+  const Launch launch = find_launch([](const char* name) -> const char* { return std::getenv(name); });
+  if (launch.by == Launch::By::alone) return nullptr;
+  return std::make_unique<World>(launch);
+}
+
+}  // namespace trifold

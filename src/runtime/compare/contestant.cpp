@@ -1,0 +1,142 @@
+#include "runtime/compare/contestant.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/core/error.h"
+#include "runtime/core/parallel.h"
+#include "runtime/core/philox.h"
+#include "runtime/train/job_data.h"
+
+namespace trifold {
+namespace {
+
+// The last two bits of a float.
+constexpr float kRounding = 0x1p-22f;
+
+using TurnClock = std::chrono::steady_clock;
+
+double seconds_after(TurnClock::time_point begin) {
+  return std::chrono::duration<double>(TurnClock::now() - begin).count();
+}
+
+double flops_of(const FoldedModel& model) {
+  double flops = 0;
+  for (int rank = 0; rank < model.plan().mesh.size(); ++rank)
+    for (const auto& chunk : model.chunks(rank)) {
+      const Program& program = chunk->training().program();
+      for (const Node& node : program.graph.nodes)
+        if (node.phase != Phase::update && !node.op->is_view()) flops += program.flops(node);
+    }
+  return flops * model.plan().pipeline.micro_batches;
+}
+
+void round_weights(const Executable& program) {
+  const Graph& graph = program.program().graph;
+  for (const Parameter& parameter : graph.parameters) {
+    if (graph[parameter.value].role != Role::parameter) continue;
+    std::vector<float> values = program.read(parameter.value);
+    RandomSequence random(0, Purpose::init, static_cast<std::uint32_t>(parameter.value));
+    for (float& value : values) value *= 1 + random.uniform(-kRounding, kRounding);
+    program.write(parameter.value, values);
+  }
+}
+
+void round_weights(const FoldedModel& model) {
+  for (int rank = 0; rank < model.plan().mesh.size(); ++rank)
+    for (const auto& chunk : model.chunks(rank)) round_weights(chunk->training());
+}
+
+}  // namespace
+
+Contestant::Contestant(ContestantArgs args) : args_(std::move(args)) {
+  steps_per_epoch_ = make_training_loader(plan().job, args_.data, 0, 0)->steps_per_epoch();
+}
+
+Contestant::~Contestant() {
+  std::error_code ignored;
+  std::filesystem::remove(args_.file, ignored);
+}
+
+void Contestant::make_model() {
+  set_thread_count(args_.cores);  // this thread has those of the rank it was last
+  try {
+    model_ = std::make_unique<FoldedModel>(plan().job);
+  } catch (const Error& error) {
+    throw Error(error.fault(), fmt::format("plan '{}': {}", plan().name, error.what()));
+  }
+  fold_ = model_->plan();
+  on_host_ = model_->device().host_memory();
+  flops_ = flops_of(*model_);
+  timed_steps_ = 0;
+  if (losses_.empty()) {
+    model_->initialize(plan().job.train.seed);
+    if (args_.weights == FirstWeights::rounded) round_weights(*model_);
+  } else {
+    model_->load(SafetensorsFile(args_.file), Model::Contents::model_and_optimizer);
+  }
+}
+
+void Contestant::put_away() {
+  if (!model_) return;
+  write_safetensors(args_.file, model_->snapshot(Model::Contents::model_and_optimizer).tensors(), {});
+  model_.reset();
+}
+
+void Contestant::step(Loader& loader, Turn* turn) {
+  const TrainConfig& train = plan().job.train;
+  const auto done = static_cast<std::int64_t>(losses_.size());
+  const StepContext context{
+      .seed = train.seed,
+      .first_sample = 0,
+      .learning_rate = learning_rate(train.schedule, done, steps_per_epoch_, steps_per_epoch_ * train.epochs),
+      .updates = done + 1};
+  const auto begin = TurnClock::now();
+  const Batch& batch = loader.next();
+  const double loading = seconds_after(begin);
+  model_->start_step(&batch, context);
+  loader.release();
+  const double loss = model_->finish_step().loss;
+  if (turn != nullptr) {
+    turn->steps += 1;
+    turn->seconds += seconds_after(begin);
+    turn->loading += loading;
+  }
+  if (!std::isfinite(loss))
+    fail_runtime("plan '{}': the loss became {} at step {}; lower train.optimizer.lr or add warm-up", plan().name, loss,
+                 done + 1);
+  losses_.push_back(loss);
+}
+
+void Contestant::take_turn(int steps) {
+  if (!model_) make_model();
+  set_thread_count(fold_.threads);
+  const auto done = static_cast<std::int64_t>(losses_.size());
+  const std::unique_ptr<Loader> loader =
+      make_training_loader(plan().job, args_.data, done / steps_per_epoch_, done % steps_per_epoch_);
+  step(*loader, nullptr);
+  if (done == 0) first_gradients_ = gradients_of(*model_);
+
+  Turn turn;
+  model_->time_steps(on_host_);
+  const std::vector<RankWork> before = work_of_ranks(*model_);
+  for (int i = 1; i < steps; ++i) step(*loader, &turn);
+  turn.ranks = work_of_ranks(*model_);
+  for (std::size_t rank = 0; rank < before.size(); ++rank) turn.ranks[rank] = turn.ranks[rank].since(before[rank]);
+  model_->time_steps(false);
+  timed_steps_ += turn.steps;
+  turns_.push_back(std::move(turn));
+  look_at_model();
+}
+
+void Contestant::look_at_model() {
+  traffic_.clear();
+  memory_.clear();
+  for (int rank = 0; rank < fold_.mesh.size(); ++rank) {
+    traffic_.push_back(traffic_of(*model_, rank, timed_steps_));
+    memory_.push_back(memory_use(*model_, rank));
+  }
+}
+
+}  // namespace trifold

@@ -1,0 +1,64 @@
+#include "runtime/compare/gradients.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "parallel/shard.h"
+#include "runtime/core/error.h"
+
+namespace trifold {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+void add_gradients(const Executable& program, Gradients& gradients) {
+  const Graph& graph = program.program().graph;
+  for (const Parameter& parameter : graph.parameters) {
+    if (graph[parameter.value].role != Role::parameter) continue;
+    const Shape shape = parameter.whole_shape(graph[parameter.value].shape);
+    std::vector<float>& whole = gradients[parameter.name];
+    whole.resize(static_cast<std::size_t>(shape.elements()));
+    put_shard(program.read_gradient(parameter), shape, parameter.shard, whole);
+  }
+}
+
+}  // namespace
+
+Gradients gradients_of(const FoldedModel& model) {
+  Gradients gradients;
+  for (int rank = 0; rank < model.plan().mesh.size(); ++rank) {
+    if (place_of(model.plan().mesh, rank).data > 0) continue;  // replicas have the same sum
+    for (const auto& chunk : model.chunks(rank)) add_gradients(chunk->training(), gradients);
+  }
+  return gradients;
+}
+
+GradientDifference largest_difference(const Gradients& gradients, const Gradients& reference) {
+  struct LayerGradient {
+    double largest = 0;
+    double difference = 0;
+  };
+  std::map<std::string, LayerGradient> layers;
+  TRIFOLD_CHECK(gradients.size() == reference.size(), "{} gradients, not {}", gradients.size(), reference.size());
+  for (const auto& [name, values] : reference) {
+    const std::vector<float>& others = gradients.at(name);
+    TRIFOLD_CHECK(others.size() == values.size(), "the gradient of '{}' has {} elements, not {}", name, others.size(),
+                  values.size());
+    LayerGradient& layer = layers[name.substr(0, name.rfind('.'))];
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double difference = std::abs(static_cast<double>(others[i]) - values[i]);
+      layer.largest = std::max<double>(layer.largest, std::abs(values[i]));
+      layer.difference = std::max(layer.difference, std::isnan(difference) ? kInfinity : difference);
+    }
+  }
+  GradientDifference worst;
+  for (const auto& [name, layer] : layers) {
+    if (layer.difference == 0) continue;
+    const double relative = layer.difference < kInfinity ? layer.difference / layer.largest : kInfinity;
+    if (relative > worst.relative) worst = {relative, name};
+  }
+  return worst;
+}
+
+}  // namespace trifold

@@ -1,0 +1,20 @@
+// A rank's memory by what it holds: as the compiler planned it, and as it was found.
+#pragma once
+
+#include <array>
+
+#include "runtime/train/folded_model.h"
+
+namespace trifold {
+
+struct MemoryUse {
+  std::array<std::size_t, kRegions> planned = {};
+  std::array<std::size_t, kRegions> found = {};  // touched, which memory of the host must be to be taken
+
+  std::size_t planned_bytes() const;
+  std::size_t found_bytes() const;
+};
+
+MemoryUse memory_use(const FoldedModel& model, int rank);
+
+}  // namespace trifold

@@ -1,0 +1,121 @@
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/compare/report.h"
+
+namespace trifold {
+namespace {
+
+using ReportJson = nlohmann::ordered_json;
+
+// JSON has no infinity: a difference without bound is null.
+ReportJson number(double value) {
+  return std::isfinite(value) ? ReportJson(value) : ReportJson(nullptr);
+}
+
+ReportJson step_json(const PlanResult& plan) {
+  const StepSplit& step = plan.step_ms;
+  const auto measured = [&](double value) { return plan.divided ? ReportJson(value) : ReportJson(nullptr); };
+  return {{"compute", step.compute},
+          {"exposed_comm", measured(step.exposed_comm)},
+          {"bubble", measured(step.bubble)},
+          {"input", step.input},
+          {"optimizer", measured(step.optimizer)}};
+}
+
+// By kind: one number a rank.
+ReportJson sent_json(const PlanResult& plan) {
+  ReportJson sent = ReportJson::object();
+  for (std::size_t rank = 0; rank < plan.traffic.size(); ++rank)
+    for (const Traffic& traffic : plan.traffic[rank]) {
+      ReportJson& ranks = sent[traffic.kind];
+      if (ranks.is_null()) ranks = std::vector<double>(plan.traffic.size());
+      ranks[rank] = ranks[rank].get<double>() + traffic.sent;
+    }
+  return sent;
+}
+
+ReportJson collectives_json(const PlanResult& plan) {
+  ReportJson rows = ReportJson::array();
+  for (std::size_t rank = 0; rank < plan.traffic.size(); ++rank)
+    for (const Traffic& traffic : plan.traffic[rank]) {
+      ReportJson row = {{"rank", rank},           {"kind", traffic.kind},   {"axis", name_of(traffic.axis)},
+                        {"ranks", traffic.ranks}, {"calls", traffic.calls}, {"bytes", traffic.bytes},
+                        {"sent", traffic.sent}};
+      if (traffic.seconds > 0) {
+        const Bandwidth bandwidth = bandwidth_of(traffic);
+        row.update({{"ms", 1e3 * traffic.seconds}, {"algbw_gbps", bandwidth.algorithm}, {"busbw_gbps", bandwidth.bus}});
+      }
+      rows.push_back(std::move(row));
+    }
+  return rows;
+}
+
+ReportJson memory_json(const PlanResult& plan) {
+  ReportJson ranks = ReportJson::array();
+  for (const MemoryUse& use : plan.memory) {
+    ReportJson regions = ReportJson::object();
+    for (std::size_t i = 0; i < kRegions; ++i)
+      if (use.planned[i] > 0)
+        regions[name_of(static_cast<Region>(i))] = {{"planned", use.planned[i]}, {"found", use.found[i]}};
+    ranks.push_back(std::move(regions));
+  }
+  return ranks;
+}
+
+ReportJson plan_json(const PlanResult& plan) {
+  ReportJson peak = ReportJson::array();
+  ReportJson planned = ReportJson::array();
+  for (const MemoryUse& use : plan.memory) {
+    peak.push_back(use.found_bytes());
+    planned.push_back(use.planned_bytes());
+  }
+  ReportJson json = {{"plan", plan.plan},
+                     {"dp", plan.mesh.data},
+                     {"tp", plan.mesh.tensor},
+                     {"pp", plan.mesh.pipeline},
+                     {"threads", plan.threads},
+                     {"images_per_s", plan.images_per_s},
+                     {"spread", plan.spread},
+                     {"speedup", plan.speedup},
+                     {"efficiency", plan.efficiency},
+                     {"step_ms", step_json(plan)},
+                     {"losses", plan.losses},
+                     {"max_loss_rel_diff", number(plan.loss_difference.relative)},
+                     {"max_grad_rel_diff", number(plan.gradient_difference.relative)},
+                     {"worst_gradient", plan.gradient_difference.layer},
+                     {"bytes_sent", sent_json(plan)},
+                     {"collectives", collectives_json(plan)},
+                     {"peak_bytes", peak},
+                     {"planned_bytes", planned},
+                     {"memory", memory_json(plan)},
+                     {"arithmetic", plan.arithmetic}};
+  if (plan.pipeline)
+    json["pipeline"] = {{"micro_batches", plan.pipeline->micro_batches},
+                        {"stage_ms", plan.pipeline->stage_ms},
+                        {"bubble_ms", plan.step_ms.bubble},
+                        {"predicted_bubble_ms", plan.pipeline->predicted_bubble_ms}};
+  json["why"] = plan.why;
+  return json;
+}
+
+}  // namespace
+
+std::string to_json_text(const Comparison& comparison) {
+  ReportJson plans = ReportJson::array();
+  for (const PlanResult& plan : comparison.plans) plans.push_back(plan_json(plan));
+  const ReportJson json = {{"job", comparison.job},
+                           {"batch", comparison.batch},
+                           {"steps", comparison.steps},
+                           {"rounds", comparison.rounds},
+                           {"cores", comparison.cores},
+                           {"bn_group", comparison.bn_group},
+                           {"loss_rounding", number(comparison.loss_rounding)},
+                           {"gradient_rounding", number(comparison.gradient_rounding)},
+                           {"plans", std::move(plans)},
+                           {"winner", comparison.plans[comparison.winner].plan}};
+  return json.dump();
+}
+
+}  // namespace trifold

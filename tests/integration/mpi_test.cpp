@@ -1,0 +1,235 @@
+// Several processes, started by mpirun: a plan gives the losses and the model that it gives with ranks in one process,
+// to the bit, and whatever happens to one process ends all of them with a sentence that says so.
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include "parallel/line_socket.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "support/job_fixture.h"
+
+#ifndef TRIFOLD_MPIRUN
+#define TRIFOLD_MPIRUN ""
+#define TRIFOLD_MPI_RANKS ""
+#endif
+
+namespace trifold::test {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+Json folded_job() {
+  Json job = small_job();
+  Json& layers = job["model"]["layers"];
+  layers.insert(layers.begin() + 1, Json{{"id", "bn1"}, {"type", "batch_norm"}});
+  layers.insert(layers.end() - 1, Json{{"id", "drop"}, {"type", "dropout"}, {"p", 0.2}});
+  job["data"]["train_samples"] = 8 * 32;
+  job["data"]["test_samples"] = 70;  // the last batch is not full
+  job["train"]["bn_group"] = 8;
+  // Adam divides by what may be nearly nothing, and so makes the rounding of plans large.
+  job["train"]["optimizer"] = {{"type", "sgd"}, {"lr", 0.02}, {"momentum", 0.9}};
+  return job;
+}
+
+// The process of a run that the launcher made this rank.
+int process_of_rank(int rank, const fs::path& directory) {
+  const std::string wanted = fmt::format("OMPI_COMM_WORLD_RANK={}", rank);
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::error_code error;
+    if (fs::read_symlink(entry.path() / "cwd", error) != directory || error) continue;
+    std::ifstream environment(entry.path() / "environ", std::ios::binary);
+    for (std::string variable; std::getline(environment, variable, '\0');)
+      if (variable == wanted) return std::stoi(name);
+  }
+  return -1;
+}
+
+class MpiTest : public JobFixture {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(TRIFOLD_MPIRUN)) GTEST_SKIP() << "there is no mpirun";
+    write_job(folded_job());
+  }
+
+  static std::vector<std::string> mpirun(int processes, const std::vector<std::string>& variables = {}) {
+    std::vector<std::string> words = {"env"};
+    words.insert(words.end(), variables.begin(), variables.end());
+    words.insert(words.end(), {TRIFOLD_MPIRUN, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np",
+                               std::to_string(processes)});
+    return words;
+  }
+  RunningProgram::Args args_of(int processes, const std::string& plan, std::vector<std::string> more = {}) const {
+    std::vector<std::string> arguments = {"train", "job.json", "--json", "--plan", plan};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return {.arguments = arguments, .under = mpirun(processes, {"TRIFOLD_PATIENCE=3"}), .directory = directory()};
+  }
+  ProgramResult train_in(int processes, const std::string& plan, std::vector<std::string> more = {}) const {
+    return RunningProgram(args_of(processes, plan, std::move(more))).wait(120s);
+  }
+  std::string metrics_text(const std::string& run) const {
+    return testing::read_file(directory() / "runs" / run / "metrics.jsonl");
+  }
+  void expect_same_model(const std::string& a, const std::string& b) const {
+    const SafetensorsFile first(checkpoints(a).back());
+    const SafetensorsFile second(checkpoints(b).back());
+    ASSERT_EQ(first.tensors().size(), second.tensors().size());
+    for (const NamedTensor& tensor : first.tensors()) {
+      const NamedTensor* other = second.find(tensor.name);
+      ASSERT_NE(other, nullptr) << tensor.name;
+      EXPECT_TRUE(std::ranges::equal(tensor.data, other->data)) << tensor.name;
+    }
+  }
+
+  // Trains without end in four processes and does something to one of them after some steps.
+  struct Ended {
+    ProgramResult result;
+    std::chrono::duration<double> after;
+  };
+  Ended disturb(int rank, int signal) const {
+    RunningProgram program(args_of(4, "dp=2,pp=2,micro_batches=2", {"--quiet", "--set", "train.epochs=100000"}));
+    const auto steps = [&] {
+      const std::string text = metrics_text("job");
+      return std::count(text.begin(), text.end(), '\n');
+    };
+    while (program.running() && (!fs::exists(directory() / "runs/job/metrics.jsonl") || steps() < 5))
+      std::this_thread::sleep_for(1ms);
+    const int process = process_of_rank(rank, fs::canonical(directory()));
+    EXPECT_GT(process, 0);
+    const auto begin = std::chrono::steady_clock::now();
+    if (process > 0) ::kill(process, signal);
+    ProgramResult result = program.wait(60s);
+    return {std::move(result), std::chrono::steady_clock::now() - begin};
+  }
+};
+
+// What the program in tests/parallel/mpi_ranks.cpp printed, and its exit code.
+class MpiCollectives : public MpiTest {
+ protected:
+  std::pair<int, std::string> run_ranks(const std::string& arguments) const {
+    const std::string command = fmt::format("cd {} && {} {} {} > ranks.log 2>&1", directory().string(),
+                                            fmt::join(mpirun(4), " "), TRIFOLD_MPI_RANKS, arguments);
+    const int status = std::system(command.c_str());
+    return {WEXITSTATUS(status), testing::read_file(directory() / "ranks.log")};
+  }
+};
+
+TEST_F(MpiCollectives, GiveWhatRanksInOneProcessGet) {
+  for (const char* mode : {"--gtest_filter=-Mismatch.*", "--check-calls --gtest_filter=-Mismatch.*"}) {
+    const auto [status, printed] = run_ranks(mode);
+    EXPECT_EQ(status, 0) << printed;
+    EXPECT_TRUE(says(printed, "13 tests from 2 test suites ran"));
+  }
+}
+
+TEST_F(MpiCollectives, AMismatchIsToldByTheProgramThatHasIt) {
+  const auto [status, printed] = run_ranks("--check-calls --gtest_filter=Mismatch.*");
+  EXPECT_EQ(status, 3) << printed;
+  EXPECT_FALSE(says(printed, "FAILED"));
+  EXPECT_TRUE(says(printed, "calls all_reduce of 44 bytes where rank 0 calls all_reduce of 40 bytes"));
+}
+
+struct PlanCase {
+  const char* plan;
+  int processes;
+};
+
+class MpiPlans : public MpiTest, public ::testing::WithParamInterface<PlanCase> {};
+
+TEST_P(MpiPlans, GiveTheBitsOfRanksInOneProcess) {
+  const auto [plan, processes] = GetParam();
+  train({"--name", "threads", "--plan", plan});
+  const ProgramResult result = train_in(processes, plan, {"--name", "processes"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(last_json(result.out)["steps"], 16);
+  EXPECT_EQ(metrics_text("threads"), metrics_text("processes"));
+  expect_same_model("threads", "processes");
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, MpiPlans,
+                         ::testing::Values(PlanCase{"dp=2", 2}, PlanCase{"pp=2,micro_batches=4", 2},
+                                           PlanCase{"tp=2", 2}, PlanCase{"dp=2,pp=2,micro_batches=2", 4}),
+                         [](const auto& each) { return fmt::format("Plan{}", each.index); });
+
+// One epoch each by a plan of two processes, of four, and of threads. Plans differ in how they round, no more.
+TEST_F(MpiTest, AnyPlanResumesAnyPlansCheckpoint) {
+  train({"--name", "undisturbed", "--set", "train.epochs=3"});
+  ASSERT_EQ(train_in(2, "tp=2", {"--set", "train.epochs=1"}).exit_code, 0);
+  const ProgramResult second = train_in(4, "dp=2,pp=2,micro_batches=2", {"--resume", "--set", "train.epochs=2"});
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  train({"--resume", "--plan", "dp=2", "--set", "train.epochs=3"});
+  const std::vector<Json> expected = metrics("undisturbed");
+  const std::vector<Json> lines = metrics();
+  ASSERT_EQ(lines.size(), expected.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i]["step"], expected[i]["step"]);
+    const auto loss = expected[i]["loss"].get<double>();
+    EXPECT_NEAR(lines[i]["loss"].get<double>(), loss, 1e-4 * loss) << lines[i];
+  }
+}
+
+TEST_F(MpiTest, AKilledProcessEndsAllAndIsNamed) {
+  const Ended ended = disturb(3, SIGKILL);
+  EXPECT_NE(ended.result.exit_code, 0);
+  EXPECT_TRUE(says(ended.result.err, "trifold: rank 3 was lost; step "));
+  EXPECT_LT(ended.after.count(), 10);
+}
+
+TEST_F(MpiTest, AHangingProcessIsReportedByAll) {
+  const Ended ended = disturb(1, SIGSTOP);
+  EXPECT_EQ(ended.result.exit_code, 3);
+  EXPECT_TRUE(says(ended.result.err, "rank 1 does not answer, step "));
+  EXPECT_TRUE(says(ended.result.err, "rank 0 waits in "));
+  EXPECT_TRUE(says(ended.result.err, "rank 3 waits in "));
+  EXPECT_LT(ended.after.count(), 20);
+}
+
+TEST_F(MpiTest, AnInterruptOfOneProcessEndsAllWithACheckpoint) {
+  const Ended ended = disturb(2, SIGTERM);
+  EXPECT_EQ(ended.result.exit_code, 0) << ended.result.err;
+  EXPECT_EQ(last_json(ended.result.out)["stopped_by"], "interrupt");
+  const auto steps = last_json(ended.result.out)["steps"].get<int>();
+  EXPECT_TRUE(says(checkpoints().back().string(), fmt::format("{:08}", steps)));
+}
+
+// Without mpirun: variables say where process 0 is.
+TEST_F(MpiTest, ProcessesMeetByTorchrunsVariables) {
+  train({"--name", "threads", "--plan", "dp=2"});
+  const int port = LineListener({.port = 0, .this_machine_only = true}).port();
+  const auto under = [&](int rank) -> std::vector<std::string> {
+    return {"env", "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", port), "WORLD_SIZE=2",
+            fmt::format("RANK={}", rank)};
+  };
+  fs::create_directory(directory() / "elsewhere");
+  const std::vector<std::string> arguments = {
+      "train", (directory() / "job.json").string(), "--plan", "dp=2", "--name", "processes"};
+  RunningProgram other({.arguments = arguments, .under = under(1), .directory = directory() / "elsewhere"});
+  const ProgramResult first =
+      RunningProgram({.arguments = arguments, .under = under(0), .directory = directory()}).wait(60s);
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  const ProgramResult second = other.wait(60s);
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(second.out, "");
+  EXPECT_FALSE(fs::exists(directory() / "elsewhere/runs"));
+  EXPECT_EQ(metrics_text("threads"), metrics_text("processes"));
+}
+
+TEST_F(MpiTest, RefusalsAreToldOnce) {
+  const ProgramResult mesh = train_in(3, "dp=2");
+  EXPECT_EQ(mesh.exit_code, 2);
+  EXPECT_TRUE(says(mesh.err,
+                   "mpirun started 3 processes, one rank each, but dp 2 x tp 1 x pp 1 is 2 ranks; 2 processes or "
+                   "--plan dp=3 would work"));
+  const std::size_t first = mesh.err.find("would work");
+  EXPECT_EQ(mesh.err.find("would work", first + 1), std::string::npos) << mesh.err;
+}
+
+}  // namespace
+}  // namespace trifold::test

@@ -1,0 +1,100 @@
+// trifold compare job.json --plans "single; dp=2; pp=2": trains the job a few steps under each plan and says which is
+// fastest, where the time of the others goes, and whether all of them train the same model.
+#include "runtime/compare/compare.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "commands.h"
+#include "parallel/launch.h"
+#include "runtime/checkpoint/atomic_file.h"
+#include "runtime/compare/report.h"
+#include "runtime/core/error.h"
+
+namespace trifold {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CompareCommand {
+  std::string file;
+  std::vector<std::string> set;
+  std::string plans;
+  CompareOptions options;
+  std::optional<double> tolerance;
+  std::string runs = "runs";
+  bool json = false;
+  bool quiet = false;
+
+  void run() {
+    if (const Launch launch = find_launch([](const char* name) { return std::getenv(name); }); launch.size > 1)
+      fail_input("compare runs every rank in its own process, but {} started {} processes: start one", launch.starter,
+                 launch.size);
+    std::vector<Override> settings;
+    for (const std::string& text : set) settings.push_back(parse_set(text));
+    const PlanList list = load_plans(file, std::move(settings), plans);
+    spdlog::set_level(spdlog::level::warn);  // what there is to know of the job was said once: not again for every plan
+    const Job& job = list.plans[list.single].job;
+    options.folder = open_folder(job.name);
+    if (!quiet) options.on_round = [&](int round, const std::vector<double>& rates) { say(list, round, rates); };
+
+    const Comparison found = compare(list, options);
+    const std::string report = to_json_text(found);
+    write_file_atomically(options.folder / "job.json", to_json_text(job));
+    write_file_atomically(options.folder / "compare.json", report + "\n");
+    fmt::print("{}\n", json ? report : to_text(found) + "run folder: " + options.folder.string());
+    std::fflush(stdout);
+    if (tolerance) assert_equal(found, *tolerance);
+  }
+
+  // A comparison replaces the one before, but no run of the same name.
+  fs::path open_folder(const std::string& name) const {
+    fs::path folder = fs::path(runs) / (name + "-compare");
+    if (fs::exists(folder / "metrics.jsonl"))
+      fail_input("'{}' holds a training run; choose another folder with --runs", folder.string());
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) fail_runtime("cannot create '{}': {}", folder.string(), error.message());
+    return folder;
+  }
+
+  void say(const PlanList& list, int round, const std::vector<double>& rates) const {
+    std::string text = fmt::format("round {}/{}:", round + 1, options.rounds);
+    for (std::size_t i = 0; i < rates.size(); ++i) text += fmt::format("  {} {:.0f}", list.plans[i].name, rates[i]);
+    fmt::print(stderr, "{}  images/s\n", text);
+  }
+};
+
+}  // namespace
+
+void add_compare_command(CLI::App& app) {
+  auto command = std::make_shared<CompareCommand>();
+  CLI::App* sub = app.add_subcommand(
+      "compare",
+      "measures plans side by side: trifold compare models/resnet20.json --plans \"single; dp=2; pp=2,schedule=1f1b\"");
+  sub->add_option("job", command->file, "the job file, such as models/resnet20.json")->required();
+  sub->add_option("--plans", command->plans,
+                  "the plans, each as --plan takes it, with ';' between them; \"single\" is one rank and is always "
+                  "there")
+      ->required();
+  sub->add_option("--set", command->set, "sets a field of the job: --set train.batch=256 (may be repeated)");
+  sub->add_option("--steps", command->options.steps, "steps of each plan (default 20)")->check(CLI::PositiveNumber);
+  sub->add_option("--rounds", command->options.rounds,
+                  "turns that each plan's steps are divided into, against noise (default 5)")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--assert-equal", command->tolerance,
+                  "fails where a loss, or a gradient of step 1, is further than this from the single run's: 1e-4")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--runs", command->runs, "folder of all runs (default: runs)");
+  sub->add_flag("--json", command->json, "writes JSON to standard output, for programs");
+  sub->add_flag("--quiet", command->quiet, "shows no progress");
+  sub->callback([command] { command->run(); });
+}
+
+}  // namespace trifold
