@@ -114,6 +114,8 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options) {
   plan.layers_of_part = layers_of_parts(job, whole, plan.pipeline.stages * plan.pipeline.chunks);
   plan.cut = make_cut(plan.layers_of_part, plan.pipeline.stages);
   plan.cut.part_of_layer.resize(whole.layers.size(), plan.cut.parts - 1);
+  // No stage is further behind another than the pipeline is long, there and back.
+  plan.cut.gradient_copies = std::min(plan.pipeline.micro_batches, 2 * plan.cut.parts);
   return plan;
 }
 
