@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/ops/prepare_images.h"
 #include "layers/graph.h"
 #include "runtime/core/fields.h"
 
@@ -23,6 +24,7 @@ struct ModelContext {
   std::int64_t bn_group = 1;      // samples a batch-norm group
   std::int64_t classes = 0;
   std::vector<float> class_weights = {};  // [classes] or empty: for a loss that has none of its own
+  std::optional<PrepareImagesArgs> prepare = {};  // images come as raw bytes; the first op makes what layers read
 };
 
 // The layer's window on the graph while it adds its nodes.

@@ -88,6 +88,8 @@ struct CheckCommand {
       print_json(rows, programs);
     else
       print_table(loaded, rows, programs);
+    if (options.prepare && !job.json)
+      fmt::print("images come as raw bytes and are augmented and normalised on {}\n", options.device->name());
     if (program) fmt::print("\n{}", to_string(training));
     std::fflush(stdout);
     check_memory(loaded, *options.device, programs);

@@ -9,6 +9,7 @@
 
 #include "runtime/compiler/program.h"
 #include "runtime/core/device.h"
+#include "runtime/core/error.h"
 
 namespace trifold {
 
@@ -35,6 +36,8 @@ class Executable {
 
   // The next batch: host memory to fill. It goes to the device with submit_inputs(), or else with the next run().
   float* images() { return input<float>(program_.graph.images); }
+  std::uint8_t* raw_images() { return input<std::uint8_t>(program_.graph.images); }  // of a program that prepares them
+  bool reads_raw_images() const { return program_.graph[program_.graph.images].dtype == DType::u8; }
   std::int32_t* labels() { return input<std::int32_t>(program_.graph.labels); }
   float* targets() { return input<float>(program_.graph.targets); }
   void submit_inputs();
@@ -76,6 +79,8 @@ class Executable {
   };
   template <class T>
   T* input(ValueId id) {
+    const TensorDesc& desc = program_.descs[static_cast<std::size_t>(id)];
+    TRIFOLD_CHECK(size_of(desc.dtype) == sizeof(T), "'{}' is {}", program_.graph[id].name, to_string(desc));
     inputs_pending_ = true;
     return reinterpret_cast<T*>(inputs_->host() + program_.memory.places[static_cast<std::size_t>(id)].offset);
   }

@@ -16,7 +16,9 @@ ModelContext context_for(const NetworkSpec& network, const ModelOptions& options
   return {.batch = options.micro_batch(),
           .global_batch = global_batch,
           .bn_group = options.bn_group > 0 ? options.bn_group : options.micro_batch(),
-          .classes = network.classes};
+          .classes = network.classes,
+          .class_weights = {},
+          .prepare = options.prepare};
 }
 
 CompileOptions compile_options(const ModelOptions& options) {

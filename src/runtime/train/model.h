@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct ModelOptions {
   LossScaling loss_scaling = {};  // where a layer is in f16
   OptimizerArgs optimizer;
   bool decay_all = false;
+  std::optional<PrepareImagesArgs> prepare;  // the programs read raw bytes and do this with them first
 
   std::int64_t micro_batch() const { return batch / accumulate; }
 };

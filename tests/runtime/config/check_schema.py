@@ -16,7 +16,8 @@ BEYOND_A_SCHEMA = re.compile(
     r"DivisionByZero|ExpressionOfWrongKind|BlockInItself|TooManyRepeats|BlockInputOutside|MeanOfWrongLength|"
     r"ClassWeightsOfWrongLength|TooManySyntheticClasses|AccumulateDoesNotDivide|BnGroupDoesNotDivide|"
     r"NesterovWithoutMomentum|StepScheduleWithoutSteps|TwoWarmups|TwoCheckpointRules|BadMemoryLimit|TwoReplicas|Stages|"
-    r"Split|OtherSync|TooManyLayers|TooManyValues.*|HugeKernel|SyntheticWithoutClasses|MeanBeyondFloat)$")
+    r"Split|OtherSync|TooManyLayers|TooManyValues.*|HugeKernel|SyntheticWithoutClasses|MeanBeyondFloat|"
+    r"NumbersAugmentedOnADevice|MoreAugmentationsThanADeviceApplies)$")
 
 
 def load(text):
