@@ -203,6 +203,9 @@ void add_image_cases(std::vector<OpCase>& cases) {
   cases.push_back(max_pool_case("uneven", {2, 10, 7, 8}, uneven, Draw::spaced));
   cases.push_back(max_pool_case("ties", {2, 16, 8, 8}, overlapping, Draw::few));
   cases.push_back(max_pool_case("ties_plain", {2, 3, 8, 8}, halves, Draw::few));
+  cases.push_back(max_pool_case("many_channels", {1, 72, 9, 9}, overlapping, Draw::normal));
+  cases.push_back(max_pool_case("large", {1, 8, 70, 75}, overlapping, Draw::normal));
+  cases.push_back(max_pool_case("wide", {1, 2, 3, 10400}, overlapping, Draw::normal));
   cases.push_back(relu_max_pool_case("halves", {2, 16, 6, 6}, halves));
   cases.push_back(relu_max_pool_case("overlapping", {2, 5, 7, 7}, overlapping));
   for (const bool count_pad : {true, false}) {
@@ -211,7 +214,7 @@ void add_image_cases(std::vector<OpCase>& cases) {
     cases.push_back(avg_pool_case("uneven", {1, 5, 7, 8}, uneven, count_pad));
     cases.push_back(avg_pool_case("dense", {3, 3, 5, 4}, dense, count_pad));
   }
-  for (const Shape& shape : {Shape{2, 16, 7, 7}, Shape{3, 5, 4, 3}, Shape{1, 32, 1, 1}})
+  for (const Shape& shape : {Shape{2, 16, 7, 7}, Shape{3, 5, 4, 3}, Shape{1, 32, 1, 1}, Shape{1, 2, 50, 50}})
     cases.push_back(global_avg_pool_case(shape));
 
   for (const bool relu : {false, true}) {
