@@ -7,8 +7,7 @@ namespace trifold {
 KernelPtr Backend::make(const KernelRequest& request) const {
   const auto found = factories_.find(request.op.name());
   TRIFOLD_CHECK(found != factories_.end(), "the {} backend has no kernel for {}", name_, request.op.name());
-  // A cast is the conversion itself.
-  if (convert_ != nullptr && request.op.name() != "cast" && has_half_tensors(request))
+  if (convert_ != nullptr && !request.op.takes_any_type() && has_half_tensors(request))
     return make_half_as_float(request, found->second, convert_);
   return found->second(request);
 }

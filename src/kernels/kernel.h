@@ -36,6 +36,8 @@ class Kernel {
 
   // Memory it needs while it runs, 64-byte aligned, shared with all other kernels.
   virtual std::size_t scratch_bytes() const { return 0; }
+  // Memory that is its own from step to step, of the same alignment; it comes in the place of scratch.
+  virtual std::size_t lasting_bytes() const { return 0; }
   virtual std::string implementation() const { return "loop"; }  // for reports: "jit:avx2", "winograd"
   virtual void run(const StepContext& context) = 0;
   // Called before the memory that it is bound to is used anew: returns when no other rank reads it any more.

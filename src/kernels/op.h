@@ -33,6 +33,8 @@ class Op {
   // parameters. Tensors that are no floats at all need not be named.
   enum class Side { in, out };
   virtual bool keeps_f32(Side /*side*/, int /*index*/) const { return false; }
+  // It moves elements of any type as they are, or converts them itself: no backend converts them around it.
+  virtual bool takes_any_type() const { return false; }
   // The output is the input's memory under another shape: no kernel, no bytes.
   virtual bool is_view() const { return false; }
 };

@@ -81,7 +81,7 @@ struct Graph {
   std::vector<Parameter> parameters;  // in layer order; trained ones and states
   std::vector<LayerInfo> layers;
 
-  ValueId images = kNoValue;
+  ValueId images = kNoValue;      // [N,C,H,W]: f32, or u8 that prepare_images, the first node, reads
   ValueId labels = kNoValue;      // i32 [N]
   ValueId targets = kNoValue;     // f32 [N,F]; mse only
   ValueId report = kNoValue;      // of the loss

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/ops/prepare_images.h"
 #include "layers/graph.h"
 #include "runtime/core/fields.h"
 
@@ -22,8 +23,9 @@ struct ModelContext {
   std::int64_t global_batch = 1;  // what the loss is averaged over
   std::int64_t bn_group = 1;      // samples a batch-norm group
   std::int64_t classes = 0;
-  std::vector<float> class_weights = {};  // [classes] or empty: for a loss that has none of its own
-  int replicas = 1;                       // that train on the same micro-batch: this one has part `replica` of it
+  std::vector<float> class_weights = {};          // [classes] or empty: for a loss that has none of its own
+  std::optional<PrepareImagesArgs> prepare = {};  // images come as raw bytes; the first op makes what layers read
+  int replicas = 1;  // that train on the same micro-batch: this one has part `replica` of it
   int replica = 0;
   int tensor_parts = 1;  // ranks that share each layer: this one has part `tensor_part`
   int tensor_part = 0;
@@ -41,7 +43,7 @@ class LayerBuilder {
 
   virtual ValueId in(int index = 0) const = 0;
   virtual int in_count() const = 0;
-  virtual ValueId out() const = 0;                            // the layer's output, made by shape rule
+  virtual ValueId out() const = 0;                               // the layer's output, made by shape rule
   virtual ValueId parameter(const std::string& name) const = 0;  // as declared; states too
   virtual const Shape& shape(ValueId value) const = 0;
 
@@ -56,8 +58,8 @@ class LayerBuilder {
   // Backward only.
   virtual ValueId out_gradient() const = 0;
   virtual bool wants_gradient(int input = 0) const = 0;
-  virtual ValueId make_in_gradient(int input = 0) = 0;               // a new value to write the gradient to
-  virtual void set_in_gradient(int input, ValueId gradient) = 0;     // or: an existing value is the gradient
+  virtual ValueId make_in_gradient(int input = 0) = 0;            // a new value to write the gradient to
+  virtual void set_in_gradient(int input, ValueId gradient) = 0;  // or: an existing value is the gradient
   virtual ValueId parameter_gradient(const std::string& name) = 0;
 
   // Adds a node. In backward, `phase` says whether it makes the input gradient (B) or a parameter gradient (W).
@@ -115,16 +117,16 @@ class Layer {
 
 // A layer's shapes do not fit. The caller adds the layer's id, type and place in the file.
 struct ShapeError {
-  std::string message;             // "needs an input of [N, C, H, W]"
-  std::optional<int> input = {};   // the input that does not fit, to name its layer
+  std::string message;            // "needs an input of [N, C, H, W]"
+  std::optional<int> input = {};  // the input that does not fit, to name its layer
 };
 
 inline constexpr int kAnyInputs = -1;
 
 struct LayerType {
   std::string name;
-  std::string help;   // one line
-  int inputs = 1;     // kAnyInputs: two or more
+  std::string help;  // one line
+  int inputs = 1;    // kAnyInputs: two or more
   Fields fields;
   std::unique_ptr<Layer> (*make)(const FieldValues& values) = nullptr;
 };

@@ -7,6 +7,7 @@
 
 #include "kernels/ops/collective.h"
 #include "kernels/ops/loss.h"
+#include "kernels/ops/prepare_images.h"
 #include "kernels/ops/shape_ops.h"
 #include "runtime/core/error.h"
 
@@ -33,10 +34,10 @@ class NetworkBuilder final : public LayerBuilder {
     context_.class_weights = spec.class_weights;
     Shape images{context.batch};
     for (int dim = 0; dim < spec.input.rank(); ++dim) images.push_back(spec.input[dim]);
-    graph_.images = graph_.add_value({"images", images, DType::f32, Role::input});
-    graph_.labels = graph_.add_value({"labels", Shape{context.batch}, DType::i32, Role::input});
-    value_of_["input"] = graph_.images;
-    trains_.assign(graph_.values.size(), false);
+    graph_.images = new_value(context.prepare ? Value{"raw images", images, DType::u8, Role::input}
+                                              : Value{"images", images, DType::f32, Role::input});
+    graph_.labels = new_value({"labels", Shape{context.batch}, DType::i32, Role::input});
+    value_of_["input"] = context.prepare ? prepared_images(*context.prepare) : graph_.images;
     for (const LayerSpec& layer : spec.layers)
       for (const std::string& in : layer.in) readers_[in].push_back(&layer);
   }
@@ -122,6 +123,16 @@ class NetworkBuilder final : public LayerBuilder {
   ValueId new_value(Value value) {
     trains_.push_back(false);
     return graph_.add_value(std::move(value));
+  }
+
+  ValueId prepared_images(const PrepareImagesArgs& args) {
+    PrepareImages op;
+    op.args = args;
+    if (mode_ != Mode::train) op.args.augmentations.clear();
+    const ValueId images = new_value({"images", graph_[graph_.images].shape, DType::f32, Role::activation});
+    graph_.nodes.push_back(
+        {std::make_shared<const PrepareImages>(std::move(op)), {graph_.images}, {images}, Phase::forward, -1});
+    return images;
   }
 
   const Parameter& declared(const std::string& name) const {

@@ -1,6 +1,7 @@
 // Collectives as kernels of the backends whose memory is the host's: each hands its tensors to the communicator of its
 // axis. A program that is only looked at may be compiled without ranks.
 #include <algorithm>
+#include <optional>
 
 #include "kernels/backend.h"
 #include "parallel/rank_groups.h"
@@ -103,16 +104,32 @@ class GatherChannelsKernel final : public CollectiveKernel {
 class SendKernel final : public CollectiveKernel {
  public:
   explicit SendKernel(const KernelRequest& request)
-      : CollectiveKernel(request, Axis::pipeline), op_(op_as<Send>(request)), bytes_(request.in[0].bytes()) {}
+      : CollectiveKernel(request, Axis::pipeline),
+        op_(op_as<Send>(request)),
+        bytes_(request.in[0].bytes()),
+        place_bytes_((bytes_ + 63) / 64 * 64),
+        in_copies_(static_cast<std::size_t>(op_.copies)) {}
+
+  std::size_t lasting_bytes() const override { return in_copies_.size() * place_bytes_; }
 
   void run(const StepContext&) override {
-    on_their_way_.push_back({in<std::byte>(0), group().send({in<std::byte>(0), bytes_}, op_.stage, op_.tag)});
+    if (in_copies_.empty()) {
+      from_places_.push_back({in<std::byte>(0), send(in<std::byte>(0))});
+      return;
+    }
+    std::optional<Ticket>& before = in_copies_[next_copy_];
+    if (before) group().wait(*before);
+    std::byte* copy = scratch() + next_copy_ * place_bytes_;
+    std::copy_n(in<std::byte>(0), bytes_, copy);
+    before = send(copy);
+    next_copy_ = (next_copy_ + 1) % in_copies_.size();
   }
+
   void settle() override {
     const auto mine = [&](const Message& message) { return message.memory == in<std::byte>(0); };
-    for (const Message& message : on_their_way_)
+    for (const Message& message : from_places_)
       if (mine(message)) group().wait(message.ticket);
-    std::erase_if(on_their_way_, mine);
+    std::erase_if(from_places_, mine);
   }
 
  private:
@@ -120,9 +137,13 @@ class SendKernel final : public CollectiveKernel {
     const std::byte* memory;
     Ticket ticket;
   };
+  Ticket send(const std::byte* from) const { return group().send({from, bytes_}, op_.stage, op_.tag); }
+
   Send op_;
-  std::size_t bytes_;
-  std::vector<Message> on_their_way_;  // at most one a slot
+  std::size_t bytes_, place_bytes_;
+  std::vector<Message> from_places_;              // on their way: at most one a slot
+  std::vector<std::optional<Ticket>> in_copies_;  // on their way, by copy
+  std::size_t next_copy_ = 0;
 };
 
 class ReceiveKernel final : public CollectiveKernel {

@@ -48,7 +48,10 @@ class PartBuilder {
  private:
   // Values that nodes make; all else is there from the start.
   bool is_passed(ValueId id) const { return whole_[id].role == Role::activation || whole_[id].role == Role::gradient; }
-  int part_of(const Node& node) const { return cut_.part_of_layer[static_cast<std::size_t>(node.layer)]; }
+  // What belongs to no layer prepares the images.
+  int part_of(const Node& node) const {
+    return node.layer < 0 ? 0 : cut_.part_of_layer[static_cast<std::size_t>(node.layer)];
+  }
   const Node& maker(ValueId id) const {
     return whole_.nodes[static_cast<std::size_t>(maker_[static_cast<std::size_t>(id)])];
   }
@@ -105,6 +108,7 @@ class PartBuilder {
       Send op;
       op.stage = stage_of(reader);
       op.tag = tag_of(id, reader);
+      if (node.phase != Phase::forward) op.copies = cut_.gradient_copies;
       part_graph_.nodes.push_back({std::make_shared<const Send>(op), {mine(id)}, {}, node.phase, node.layer});
     }
   }

@@ -16,6 +16,7 @@ struct StageCut {
   std::vector<int> part_of_layer;
   int parts = 1;
   int stages = 1;
+  int gradient_copies = 1;  // that may wait for a stage to receive them
 };
 
 // The graph of one part: with send and receive nodes where edges were cut.

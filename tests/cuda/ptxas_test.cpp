@@ -84,8 +84,8 @@ class Ptxas : public ::testing::TestWithParam<int> {
   inline static int modules_ = 0;
 };
 
-// What the two kernels come to that keep most in registers: the own convolution's product, with its tile of results
-// (three blocks of 128 threads), and the loss of many classes on sm_120.
+// What the kernel comes to that keeps most in registers: the own convolution's product, with its tile of results (three
+// blocks of 128 threads).
 constexpr int kLeastWarps = 12;
 
 TEST_P(Ptxas, NothingIsSpilledAndWarpsFit) {

@@ -17,6 +17,7 @@ class CudaResume : public JobFixture {
     layers.insert(layers.end() - 1, Json{{"id", "drop"}, {"type", "dropout"}, {"p", 0.2}});
     job["data"]["train_samples"] = 4 * 16;
     job["data"]["test_samples"] = 16;
+    job["data"]["augment"] = {{{"type", "random_crop"}, {"pad", 1}}, {{"type", "cutout"}, {"size", 3}}};
     job["train"]["batch"] = 16;
     write_job(job);
   }

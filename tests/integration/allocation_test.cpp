@@ -13,6 +13,7 @@ struct Case {
   NetworkSpec (*network)();
   OptimizerKind optimizer;
   std::int64_t accumulate;
+  bool raw_images = false;
 };
 
 class Allocation : public JobFixture, public ::testing::WithParamInterface<Case> {};
@@ -26,11 +27,23 @@ TEST_P(Allocation, AStepTakesNone) {
   options.optimizer.kind = GetParam().optimizer;
   options.optimizer.momentum = 0.9;
   options.optimizer.clip_norm = 1;
-  Model model = make_model(GetParam().network(), options);
+  const NetworkSpec network = GetParam().network();
+  if (GetParam().raw_images) {
+    const auto channels = static_cast<std::size_t>(network.input[0]);
+    options.prepare = {.mean = std::vector<float>(channels, 0.5f),
+                       .deviation = std::vector<float>(channels, 0.25f),
+                       .augmentations = {RandomCrop{1}, HorizontalFlip{}, Cutout{2}}};
+  }
+  Model model = make_model(network, options);
   model.initialize(1);
   Executable& program = model.training();
   const auto images = program.program().graph[program.program().graph.images].shape.elements();
-  for (std::int64_t i = 0; i < images; ++i) program.images()[i] = static_cast<float>(i % 7) / 7;
+  for (std::int64_t i = 0; i < images; ++i) {
+    if (GetParam().raw_images)
+      program.raw_images()[i] = static_cast<std::uint8_t>(i % 251);
+    else
+      program.images()[i] = static_cast<float>(i % 7) / 7;
+  }
   for (std::int64_t i = 0; i < options.micro_batch(); ++i) program.labels()[i] = static_cast<std::int32_t>(i % 3);
 
   const auto step = [&](std::int64_t number) {
@@ -52,6 +65,7 @@ TEST_P(Allocation, AStepTakesNone) {
 INSTANTIATE_TEST_SUITE_P(Networks, Allocation,
                          ::testing::Values(Case{"Resnet", small_resnet, OptimizerKind::sgd, 1},
                                            Case{"Tutorial", small_tutorial, OptimizerKind::adam, 1},
+                                           Case{"RawImages", small_resnet, OptimizerKind::sgd, 1, true},
                                            Case{"Vgg", small_vgg, OptimizerKind::lars, 1},
                                            Case{"Odd", odd_network, OptimizerKind::adamw, 2}),
                          [](const auto& named) { return named.param.name; });

@@ -21,14 +21,15 @@ class OpCaseBuilder {
   int labels(Draw draw, std::int64_t count, std::int64_t limit) {
     return add({.name = "labels", .desc = {Shape{count}, DType::i32}, .draw = draw, .limit = limit});
   }
+  int raw_images(const Shape& shape) { return add({.name = "raw", .desc = {shape, DType::u8}, .draw = Draw::bytes}); }
   int made(const std::string& name, const Shape& shape, DType dtype = DType::f32) {
     return add({.name = name, .desc = {shape, dtype}});
   }
   int opaque(const std::string& name, const Shape& shape) {
     return add({.name = name, .desc = {shape, DType::u8}, .opaque = true});
   }
-  int with_layout(const std::string& name, const Shape& shape, const Layout& layout, Draw draw) {
-    return add({.name = name, .desc = {shape, DType::f32, layout}, .draw = draw});
+  int with_layout(const std::string& name, const TensorDesc& desc, Draw draw) {
+    return add({.name = name, .desc = desc, .draw = draw});
   }
 
   template <class T>
@@ -58,7 +59,7 @@ class OpCaseBuilder {
 // The families, each in a file of its own.
 void add_product_cases(std::vector<OpCase>& cases);  // conv2d, linear
 void add_batch_norm_cases(std::vector<OpCase>& cases);
-void add_image_cases(std::vector<OpCase>& cases);  // activation, pooling, dropout, add, concat, reorder
+void add_image_cases(std::vector<OpCase>& cases);  // activation, pooling, dropout, add, concat, reorder, prepare
 void add_loss_cases(std::vector<OpCase>& cases);   // losses, log-softmax, optimisers
 
 }  // namespace trifold::test

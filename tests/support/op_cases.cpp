@@ -91,6 +91,8 @@ std::vector<HostTensor> draw_values(const OpCase& op_case, int block) {
         draw_floats(value.draw, random, floats);
         std::ranges::transform(floats, tensor.as<std::uint16_t>().begin(),
                                value.desc.dtype == DType::f16 ? f16_from_float : bf16_from_float);
+      } else if (value.draw == Draw::bytes) {
+        for (std::uint8_t& byte : tensor.as<std::uint8_t>()) byte = static_cast<std::uint8_t>(random.below(256));
       } else {
         const auto labels = tensor.as<std::int32_t>();
         for (std::size_t i = 0; i < labels.size(); ++i)

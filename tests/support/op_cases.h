@@ -23,6 +23,7 @@ enum class Draw {
   loss_scale,    // 1024, three good updates, one skipped
   labels,        // i32 of 0 .. limit - 1
   some_labels,   // the same, every third is -1
+  bytes,         // u8 of 0 .. 255
 };
 
 struct CaseValue {

@@ -104,6 +104,26 @@ OpCase evaluation_case(const Shape& x_shape) {
   return b.build();
 }
 
+// The sums are of a group that lies on several replicas, of which this one has a part.
+OpCase spanning_case(const Shape& x_shape, int span) {
+  OpCaseBuilder b(fmt::format("batch_norm_spanning_{}_{}", to_string(x_shape), span));
+  const Shape channels{x_shape.channels()};
+  const Shape groups{1, x_shape.channels()};
+  const int d = b.activation("d", x_shape);
+  const int x = b.activation("x", x_shape);
+  const int mean = b.parameter("mean", groups);
+  const int istd = b.parameter("istd", groups, Draw::positive);
+  const int gamma = b.parameter("gamma", channels, Draw::positive);
+  const int beta = b.parameter("beta", channels);
+  const int sum_d = b.parameter("sum_d", groups);
+  const int sum_dx = b.parameter("sum_dx", groups);
+  BatchNormBackwardInput input;
+  input.group = x_shape.batch();
+  input.span = span;
+  b.step(input, {d, x, mean, istd, gamma, beta, sum_d, sum_dx}, {b.made("dx", x_shape)});
+  return b.build();
+}
+
 }  // namespace
 
 void add_batch_norm_cases(std::vector<OpCase>& cases) {
@@ -130,6 +150,8 @@ void add_batch_norm_cases(std::vector<OpCase>& cases) {
   cases.push_back(evaluation_case({3, 5, 4, 3}));
   cases.push_back(evaluation_case({2, 16, 3, 3}));
   cases.push_back(evaluation_case({1, 7}));
+  cases.push_back(spanning_case({4, 5, 3, 3}, 2));
+  cases.push_back(spanning_case({2, 16, 4, 4}, 4));
 }
 
 }  // namespace trifold::test

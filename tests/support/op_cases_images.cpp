@@ -1,10 +1,11 @@
-// Element-wise functions, pooling, dropout, and the ops that add, join, cut and re-lay tensors.
+// Element-wise functions, pooling, dropout, the ops that add, join, cut and re-lay tensors, and images from raw bytes.
 #include <fmt/format.h>
 
 #include "kernels/ops/activation.h"
 #include "kernels/ops/conv2d.h"
 #include "kernels/ops/dropout.h"
 #include "kernels/ops/pooling.h"
+#include "kernels/ops/prepare_images.h"
 #include "kernels/ops/shape_ops.h"
 #include "support/op_case_builder.h"
 
@@ -160,12 +161,24 @@ OpCase concat_case(const std::string& name, Shape shape, const std::vector<std::
   return b.build();
 }
 
-OpCase reorder_case(const std::string& name, const Shape& shape, const Layout& layout) {
+OpCase reorder_case(const std::string& name, const Shape& shape, const Layout& layout, DType dtype = DType::f32) {
   OpCaseBuilder b(fmt::format("reorder_{}_{}", name, layout.block));
-  const int plain = b.with_layout("plain", shape, {}, Draw::normal);
-  const int there = b.with_layout("there", shape, layout, Draw::made);
-  const int back = b.with_layout("back", shape, {}, Draw::made);
+  const int plain = b.with_layout("plain", {shape, dtype}, dtype == DType::u8 ? Draw::bytes : Draw::normal);
+  const int there = b.with_layout("there", {shape, dtype, layout}, Draw::made);
+  const int back = b.with_layout("back", {shape, dtype}, Draw::made);
   b.step(Reorder(), {plain}, {there}).step(Reorder(), {there}, {back});
+  return b.build();
+}
+
+OpCase prepare_case(const std::string& name, const Shape& shape, const std::vector<Augmentation>& augmentations) {
+  OpCaseBuilder b("prepare_images_" + name);
+  PrepareImages op;
+  for (std::int64_t c = 0; c < shape[1]; ++c) {
+    op.args.mean.push_back(0.3f + 0.01f * static_cast<float>(c));
+    op.args.deviation.push_back(0.2f + 0.02f * static_cast<float>(c));
+  }
+  op.args.augmentations = augmentations;
+  b.step(op, {b.raw_images(shape)}, {b.made("images", shape)});
   return b.build();
 }
 
@@ -190,6 +203,9 @@ void add_image_cases(std::vector<OpCase>& cases) {
   cases.push_back(max_pool_case("uneven", {2, 10, 7, 8}, uneven, Draw::spaced));
   cases.push_back(max_pool_case("ties", {2, 16, 8, 8}, overlapping, Draw::few));
   cases.push_back(max_pool_case("ties_plain", {2, 3, 8, 8}, halves, Draw::few));
+  cases.push_back(max_pool_case("many_channels", {1, 72, 9, 9}, overlapping, Draw::normal));
+  cases.push_back(max_pool_case("large", {1, 8, 70, 75}, overlapping, Draw::normal));
+  cases.push_back(max_pool_case("wide", {1, 2, 3, 10400}, overlapping, Draw::normal));
   cases.push_back(relu_max_pool_case("halves", {2, 16, 6, 6}, halves));
   cases.push_back(relu_max_pool_case("overlapping", {2, 5, 7, 7}, overlapping));
   for (const bool count_pad : {true, false}) {
@@ -198,7 +214,7 @@ void add_image_cases(std::vector<OpCase>& cases) {
     cases.push_back(avg_pool_case("uneven", {1, 5, 7, 8}, uneven, count_pad));
     cases.push_back(avg_pool_case("dense", {3, 3, 5, 4}, dense, count_pad));
   }
-  for (const Shape& shape : {Shape{2, 16, 7, 7}, Shape{3, 5, 4, 3}, Shape{1, 32, 1, 1}})
+  for (const Shape& shape : {Shape{2, 16, 7, 7}, Shape{3, 5, 4, 3}, Shape{1, 32, 1, 1}, Shape{1, 2, 50, 50}})
     cases.push_back(global_avg_pool_case(shape));
 
   for (const bool relu : {false, true}) {
@@ -221,11 +237,23 @@ void add_image_cases(std::vector<OpCase>& cases) {
 
   for (const int block : {8, 16}) {
     cases.push_back(reorder_case("image", {2, 32, 5, 3}, {Order::channel_block, block}));
+    cases.push_back(reorder_case("argmax", {2, 32, 5, 3}, {Order::channel_block, block}, DType::u8));
     cases.push_back(reorder_case("weights", {32, 16, 3, 3}, {Order::conv_block, block}));
     cases.push_back(reorder_case("first_weights", {16, 3, 3, 3}, {Order::conv_first, block}));
     cases.push_back(reorder_case("depthwise_weights", {32, 1, 3, 3}, {Order::conv_depthwise, block}));
     cases.push_back(reorder_case("columns", {10, 16 * 9}, {Order::column_block, block, 9}));
   }
+
+  cases.push_back(prepare_case("normalised", {3, 3, 5, 7}, {}));
+  cases.push_back(prepare_case("cropped", {4, 3, 8, 8}, {RandomCrop{2}}));
+  cases.push_back(prepare_case("flipped", {5, 1, 6, 9}, {HorizontalFlip{0.5f}}));
+  cases.push_back(prepare_case("cut", {4, 3, 7, 6}, {Cutout{3}}));
+  cases.push_back(prepare_case("all", {6, 3, 20, 21}, {RandomCrop{4}, HorizontalFlip{0.5f}, Cutout{8}}));
+  cases.push_back(prepare_case("as_many_as_may_be", {2, 2, 9, 9},
+                               {Cutout{2}, RandomCrop{1}, HorizontalFlip{1.0f}, RandomCrop{9}, HorizontalFlip{0.0f},
+                                Cutout{9}, RandomCrop{2}, Cutout{1}}));
+  for (const std::vector<Augmentation>& list : {std::vector<Augmentation>{}, std::vector<Augmentation>{RandomCrop{1}}})
+    cases.push_back(prepare_case(list.empty() ? "many_channels" : "many_channels_cropped", {2, 70, 3, 3}, list));
 }
 
 }  // namespace trifold::test

@@ -140,6 +140,7 @@ void add_loss_cases(std::vector<OpCase>& cases) {
   cases.push_back(log_softmax_case({5, 10}, Draw::normal));
   cases.push_back(log_softmax_case({3, 37}, Draw::normal));
   cases.push_back(log_softmax_case({4, 10}, Draw::wide));
+  cases.push_back(log_softmax_case({5, 1100}, Draw::wide));
 
   CrossEntropy op;
   op.global_batch = 6;
@@ -149,6 +150,7 @@ void add_loss_cases(std::vector<OpCase>& cases) {
   cases.push_back(cross_entropy_case("ties", {6, 5}, op, Draw::labels, Draw::few));
   op.global_batch = 64;
   cases.push_back(cross_entropy_case("many_classes", {4, 1003}, op, Draw::labels));
+  cases.push_back(cross_entropy_case("most_classes", {5, 1100}, op, Draw::some_labels, Draw::wide));
   op.smoothing = 0.1;
   cases.push_back(cross_entropy_case("smoothing", {5, 10}, op, Draw::some_labels));
   op.class_weights = {0.5f, 2.0f, 1.0f, 0.0f, 3.0f};

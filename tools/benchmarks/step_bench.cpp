@@ -30,7 +30,9 @@ double seconds_since(Clock::time_point begin) {
 
 class StepBench {
  public:
-  explicit StepBench(const Job& job) : job_(job), model_(make_model(job)) {
+  explicit StepBench(const Job& job) : job_(job) {
+    job_.data.augment_on = AugmentOn::host;  // no loader: the images are drawn as the network reads them
+    model_ = make_model(job_);
     model_->initialize(job.train.seed);
     Executable& program = model_->training();
     const Graph& graph = program.program().graph;

@@ -156,6 +156,8 @@ struct CheckCommand {
       print_json(rows, ranks, plan);
     else
       print_table(context, rows, ranks, plan);
+    if (options.prepare && !job.json)
+      fmt::print("images come as raw bytes and are augmented and normalised on {}\n", options.device->name());
     for (const RankRow& rank : ranks)
       for (const std::string& text : rank.programs) fmt::print("\n{}:\n{}", rank.name, text);
     std::fflush(stdout);

@@ -17,7 +17,8 @@ constexpr int kLanesAcross = 32;             // threads side by side over column
 constexpr std::int64_t kWidest = 8;          // elements of 16 bytes, for the type that has the most
 constexpr std::int64_t kWantedBlocks = 512;  // fills any GPU, and the order of sums does not depend on which
 constexpr std::int64_t kSmallPlane = 64;     // pixels; runs so short would share most of their sectors with neighbours
-constexpr std::int64_t kLeastRows = 32;      // of a slice: fewer would make the second pass dear
+constexpr std::int64_t kLeastRows = 64;      // of a slice: for fewer, what the second pass moves would count
+constexpr std::int64_t kFewSamples = 32;     // whose small planes are not worth a second pass
 
 // A thread's 16 bytes at `first` of a run of `count` elements that begins at `run`: adds those that belong to it. Packs
 // may begin before the run; `readable` is how far from the run's begin the tensor goes.
@@ -155,7 +156,7 @@ Cut cut_of(const ImageView& view) {
   TRIFOLD_CHECK(view.pixels < (std::int64_t{1} << 31), "a bias gradient of planes of {} pixels", view.pixels);
   Cut cut;
   const bool planar = view.block == 1 && view.pixels > 1;
-  cut.planes = planar && (view.pixels > kSmallPlane || view.samples < kLeastRows);
+  cut.planes = planar && (view.pixels > kSmallPlane || view.samples < kFewSamples);
   std::int64_t blocks = view.channels, least_rows = 1;
   if (cut.planes) {
     cut.rows = view.samples;

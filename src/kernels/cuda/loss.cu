@@ -1,7 +1,11 @@
-// The losses and log-softmax, a warp a row. A gradient may be written over the input: a lane reads an element for the
-// last time just before it writes it. Each row leaves its part of the report; one block adds them up, in double and
-// always in the same order.
+// The losses and log-softmax. A block has some rows, one piece of memory, and goes through them three times: it brings
+// them into shared memory (if they fit), gathers what is known of each row, and writes every element by that. A
+// gradient may be written over the input: a thread reads an element for the last time just before it writes it. Each
+// block leaves its part of the report; one block adds them up, in double and always in the same order.
+#include <algorithm>
+
 #include "kernels/cuda/cuda_kernel.h"
+#include "kernels/cuda/fast_divide.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/ops/loss.h"
 
@@ -9,114 +13,172 @@ namespace trifold::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kRowsPerBlock = kThreads / 32;
-constexpr int kCachedElements = 32;  // of a row in a lane's registers: rows of up to 1024
+constexpr int kMostRows = 128;       // of a block
+constexpr int kStagedFloats = 4096;  // of a block's rows in shared memory
+constexpr int kWantedFloats = 1024;  // of a block, if its rows are short
+constexpr int kSectorFloats = 8;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
 struct Rows {
   std::int64_t count = 0;
-  int width = 0;
+  FastDivisor width;
+  int lanes = 32;  // that share a row: a power of two
+  int per_block = kThreads / 32;
 
-  explicit Rows(const Shape& shape) : count(shape[0]), width(static_cast<int>(shape[1])) {}
-  unsigned blocks() const { return static_cast<unsigned>((count + kRowsPerBlock - 1) / kRowsPerBlock); }
-  bool cached() const { return width <= 32 * kCachedElements; }
+  explicit Rows(const Shape& shape) : count(shape[0]), width(shape[1]) {
+    TRIFOLD_CHECK(shape[1] < (std::int64_t{1} << 28), "a loss of {} classes", shape[1]);
+    while (lanes / 2 >= shape[1]) lanes /= 2;
+    // Whole sectors of elements and of labels.
+    const std::int64_t rows = kWantedFloats / std::max<std::int64_t>(1, shape[1]) / kSectorFloats * kSectorFloats;
+    per_block = static_cast<int>(std::clamp<std::int64_t>(rows, per_block, kMostRows));
+  }
+  unsigned blocks() const { return static_cast<unsigned>((count + per_block - 1) / per_block); }
+  bool staged() const { return std::int64_t{width.divisor()} * per_block <= kStagedFloats; }
+  std::size_t staged_bytes() const { return staged() ? std::size_t{width.divisor()} * per_block * sizeof(float) : 0; }
 };
 
-struct RowReport {
+struct BlockReport {
   double loss, correct;
 };
 
-// The row of this warp; at or past the last one there is nothing to do.
-__device__ __forceinline__ std::int64_t row_of_warp() {
-  return std::int64_t{blockIdx.x} * kRowsPerBlock + threadIdx.x / 32;
-}
-__device__ __forceinline__ int lane_of_thread() {
-  return static_cast<int>(threadIdx.x) % 32;
+// A block's rows.
+struct BlockRows {
+  std::int64_t first;  // row
+  int count;
+  int elements;
+  std::int64_t begin;  // element
+
+  __device__ __forceinline__ explicit BlockRows(const Rows& rows)
+      : first(std::int64_t{blockIdx.x} * rows.per_block),
+        count(static_cast<int>(min(static_cast<std::int64_t>(rows.per_block), rows.count - first))),
+        elements(count * static_cast<int>(rows.width.divisor())),
+        begin(first * rows.width.divisor()) {}
+};
+
+// Calls body(i) for every element of the block: number i of it. Warps begin at whole sectors.
+template <class Body>
+__device__ __forceinline__ void for_each_element(const BlockRows& block, const Body& body) {
+  for (int i = static_cast<int>(threadIdx.x) - static_cast<int>(block.begin % kSectorFloats); i < block.elements;
+       i += kThreads)
+    if (i >= 0) body(i);
 }
 
-// A lane's elements of a row: k = lane, lane + 32, ... Rows of up to 32 * kCached elements are read once and stay in
-// registers; kCached = 0 reads an element whenever it is asked for.
-template <int kCached>
-class RowElements {
- public:
-  __device__ __forceinline__ RowElements(const float* row, int width) : row_(row), width_(width) {
-#pragma unroll
-    for (int i = 0; i < kCached; ++i) {
-      const int k = i * 32 + lane_of_thread();
-      values_[i] = k < width ? row[k] : 0.0f;
-    }
+// The block's elements of x: in shared memory if kStaged, where they are brought once, or where they are.
+template <bool kStaged>
+__device__ __forceinline__ const float* stage(const BlockRows& block, const float* x) {
+  if constexpr (kStaged) {
+    extern __shared__ float staged[];
+    for_each_element(block, [&](int i) { staged[i] = x[block.begin + i]; });
+    return staged;
+  } else {
+    return x + block.begin;
   }
+}
+
+// A row as the lanes that share it see it. Rows that are not there are empty.
+struct LanesOfRow {
+  int row;
+  const float* x;
+  int width;
+  int lane, lanes;
 
   // body(k, x[k])
   template <class Body>
   __device__ __forceinline__ void for_each(const Body& body) const {
-    if constexpr (kCached > 0) {
-#pragma unroll
-      for (int i = 0; i < kCached; ++i) {
-        const int k = i * 32 + lane_of_thread();
-        if (k < width_) body(k, values_[i]);
-      }
-    } else {
-      for (int k = lane_of_thread(); k < width_; k += 32) body(k, row_[k]);
-    }
+    for (int k = lane; k < width; k += lanes) body(k, x[k]);
   }
-
- private:
-  const float* row_;
-  int width_;
-  float values_[kCached > 0 ? kCached : 1];
+  __device__ __forceinline__ float sum(float value) const {
+    for (int offset = lanes / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(kAllLanes, value, offset);
+    return value;
+  }
 };
+
+// Calls body(LanesOfRow) for the rows, by whole warps: also for rows past the last.
+template <class Body>
+__device__ __forceinline__ void for_each_row(const Rows& rows, const BlockRows& block, const float* x,
+                                             const Body& body) {
+  const int lane = static_cast<int>(threadIdx.x) & (rows.lanes - 1);
+  const int at_once = kThreads / rows.lanes;
+  const auto width = static_cast<int>(rows.width.divisor());
+  for (int first = 0; first < block.count; first += at_once) {
+    const int row = first + static_cast<int>(threadIdx.x) / rows.lanes;
+    body(LanesOfRow{row, x + row * width, row < block.count ? width : 0, lane, rows.lanes});
+  }
+}
+
+// Calls body(i, row, k): the same with an element's row and place in it.
+template <class Body>
+__device__ __forceinline__ void for_each_element(const Rows& rows, const BlockRows& block, const Body& body) {
+  for_each_element(block, [&](int i) {
+    std::uint32_t k;
+    const std::uint32_t row = rows.width.divide(static_cast<std::uint32_t>(i), &k);
+    body(i, static_cast<int>(row), static_cast<int>(k));
+  });
+}
 
 struct Maximum {
   float value;
   int index;  // of the first
 };
 
-template <int kCached>
-__device__ __forceinline__ Maximum first_maximum(const RowElements<kCached>& x) {
+__device__ __forceinline__ Maximum first_maximum(const LanesOfRow& row) {
   constexpr int kNone = 0x7fffffff;
   Maximum best{-INFINITY, kNone};
-  x.for_each([&](int k, float value) {
+  row.for_each([&](int k, float value) {
     if (value > best.value || best.index == kNone) best = {value, k};
   });
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
+  for (int offset = row.lanes / 2; offset > 0; offset /= 2) {
     const Maximum other{__shfl_xor_sync(kAllLanes, best.value, offset), __shfl_xor_sync(kAllLanes, best.index, offset)};
     if (other.value > best.value || (other.value == best.value && other.index < best.index)) best = other;
   }
   return best;
 }
 
-template <int kCached>
-__device__ __forceinline__ float sum_of_exponentials(const RowElements<kCached>& x, float largest) {
-  float sum = 0;
-  x.for_each([&](int, float value) { sum += expf(value - largest); });
-  return warp_sum(sum);
-}
-
-template <int kCached>
+template <bool kStaged>
 __global__ void __launch_bounds__(kThreads) log_softmax_forward(Rows rows, const float* x, float* y) {
-  const std::int64_t row = row_of_warp();
-  if (row >= rows.count) return;
-  const RowElements<kCached> elements(x + row * rows.width, rows.width);
-  y += row * rows.width;
-  const float largest = first_maximum(elements).value;
-  const float normaliser = logf(sum_of_exponentials(elements, largest));
-  elements.for_each([&](int k, float value) { y[k] = (value - largest) - normaliser; });
+  __shared__ float largests[kMostRows];
+  __shared__ float normalisers[kMostRows];
+  const BlockRows block(rows);
+  const float* values = stage<kStaged>(block, x);
+  __syncthreads();
+  for_each_row(rows, block, values, [&](const LanesOfRow& row) {
+    const float largest = first_maximum(row).value;
+    float sum = 0;
+    row.for_each([&](int, float value) { sum += expf(value - largest); });
+    const float normaliser = logf(row.sum(sum));
+    if (row.lane != 0 || row.row >= block.count) return;
+    largests[row.row] = largest;
+    normalisers[row.row] = normaliser;
+  });
+  __syncthreads();
+  for_each_element(rows, block,
+                   [&](int i, int row, int) { y[block.begin + i] = (values[i] - largests[row]) - normalisers[row]; });
 }
 
-template <int kCached>
+template <bool kStaged>
 __global__ void __launch_bounds__(kThreads)
     log_softmax_backward(Rows rows, const float* dy, const float* y, float* dx) {
-  const std::int64_t row = row_of_warp();
-  if (row >= rows.count) return;
-  const RowElements<kCached> elements(dy + row * rows.width, rows.width);
-  y += row * rows.width;
-  dx += row * rows.width;
-  float sum = 0;
-  elements.for_each([&](int, float value) { sum += value; });
-  sum = warp_sum(sum);
-  elements.for_each([&](int k, float value) { dx[k] = value - expf(y[k]) * sum; });
+  __shared__ float sums[kMostRows];
+  const BlockRows block(rows);
+  const float* values = stage<kStaged>(block, dy);
+  __syncthreads();
+  for_each_row(rows, block, values, [&](const LanesOfRow& row) {
+    float sum = 0;
+    row.for_each([&](int, float value) { sum += value; });
+    sum = row.sum(sum);
+    if (row.lane == 0 && row.row < block.count) sums[row.row] = sum;
+  });
+  __syncthreads();
+  for_each_element(rows, block, [&](int i, int row, int) {
+    dx[block.begin + i] = values[i] - expf(y[block.begin + i]) * sums[row];
+  });
+}
+
+// Adds up the block's reports, of which every thread has a part.
+__device__ __forceinline__ void store_report(BlockReport mine, BlockReport* reports) {
+  const double loss = block_sum<kThreads>(mine.loss);
+  const double correct = block_sum<kThreads>(mine.correct);
+  if (threadIdx.x == 0) reports[blockIdx.x] = {loss, correct};
 }
 
 struct CrossEntropyArgs {
@@ -127,51 +189,61 @@ struct CrossEntropyArgs {
   const float* x;
   const int* labels;
   float* gradient;  // or null; may be x
-  RowReport* reports;
+  BlockReport* reports;
 };
 
-template <int kCached>
+template <bool kStaged>
 __global__ void __launch_bounds__(kThreads) cross_entropy_rows(Rows rows, CrossEntropyArgs args) {
-  const std::int64_t row = row_of_warp();
-  if (row >= rows.count) return;
-  const int lane = lane_of_thread();
-  float* gradient = args.gradient == nullptr ? nullptr : args.gradient + row * rows.width;
-  const int label = args.labels[row];
-  if (label < 0) {
-    for (int k = lane; gradient != nullptr && k < rows.width; k += 32) gradient[k] = 0;
-    if (lane == 0) args.reports[row] = {0, 0};
-    return;
-  }
-
-  const RowElements<kCached> x(args.x + row * rows.width, rows.width);
-  const Maximum best = first_maximum(x);
-  const float largest = args.log_input ? 0.0f : best.value;
-  const float sum = args.log_input ? 1.0f : sum_of_exponentials(x, largest);
-  float total = 0;  // of x - largest
-  float of_label = 0;
-  x.for_each([&](int k, float value) {
-    total += value - largest;
-    if (k == label) of_label = value - largest;
-  });
-  total = warp_sum(total);
-  of_label = warp_sum(of_label);
-
-  const double factor = (args.weights == nullptr ? 1.0 : static_cast<double>(args.weights[label])) * args.share;
-  const double elsewhere = args.smoothing / rows.width;  // the target of every class but the label's
-  if (lane == 0) {
+  __shared__ int labels[kMostRows];
+  __shared__ float largests[kMostRows];
+  __shared__ float of_sums[kMostRows];  // 1 / the sum of exponentials
+  __shared__ float scales[kMostRows];   // of the gradient
+  const BlockRows block(rows);
+  for (int i = static_cast<int>(threadIdx.x); i < block.count; i += kThreads) labels[i] = args.labels[block.first + i];
+  const float* values = stage<kStaged>(block, args.x);
+  __syncthreads();
+  const auto width = static_cast<int>(rows.width.divisor());
+  const double elsewhere = args.smoothing / width;  // the target of every class but the label's
+  BlockReport report{0, 0};
+  for_each_row(rows, block, values, [&](const LanesOfRow& row) {
+    const int label = row.row < block.count ? labels[row.row] : -1;
+    const Maximum best = first_maximum(row);
+    const float largest = args.log_input ? 0.0f : best.value;
+    float sum = 0;    // of exponentials
+    float total = 0;  // of x - largest
+    float of_label = 0;
+    row.for_each([&](int k, float value) {
+      const float distance = value - largest;
+      if (!args.log_input) sum += expf(distance);
+      total += distance;
+      if (k == label) of_label = distance;
+    });
+    sum = args.log_input ? 1.0f : row.sum(sum);
+    total = row.sum(total);
+    of_label = row.sum(of_label);
+    if (row.lane != 0 || row.row >= block.count) return;
+    scales[row.row] = 0;
+    if (label < 0) return;
+    const double factor = (args.weights == nullptr ? 1.0 : static_cast<double>(args.weights[label])) * args.share;
     const double normaliser = log(static_cast<double>(sum));
-    const double expected =
-        (1 - args.smoothing) * (of_label - normaliser) + elsewhere * (total - rows.width * normaliser);
-    args.reports[row] = {-factor * expected, best.index == label ? 1.0 : 0.0};
-  }
-  if (gradient == nullptr) return;
-  const float scale = static_cast<float>(factor);
+    const double expected = (1 - args.smoothing) * (of_label - normaliser) + elsewhere * (total - width * normaliser);
+    report.loss -= factor * expected;
+    report.correct += best.index == label ? 1.0 : 0.0;
+    largests[row.row] = largest;
+    of_sums[row.row] = 1 / sum;
+    scales[row.row] = static_cast<float>(factor);
+  });
+  store_report(report, args.reports);  // all rows are known behind its barriers
+  if (args.gradient == nullptr) return;
   const float target_elsewhere = static_cast<float>(elsewhere);
   const float target_label = static_cast<float>(1 - args.smoothing + elsewhere);
-  const float of_sum = 1 / sum;
-  x.for_each([&](int k, float value) {
-    const float probability = args.log_input ? 0.0f : expf(value - largest) * of_sum;
-    gradient[k] = scale * (probability - (k == label ? target_label : target_elsewhere));
+  for_each_element(rows, block, [&](int i, int row, int k) {
+    float gradient = 0;
+    if (labels[row] >= 0) {
+      const float probability = args.log_input ? 0.0f : expf(values[i] - largests[row]) * of_sums[row];
+      gradient = scales[row] * (probability - (k == labels[row] ? target_label : target_elsewhere));
+    }
+    args.gradient[block.begin + i] = gradient;
   });
 }
 
@@ -181,39 +253,37 @@ struct MeanSquaresArgs {
   const float* targets;
   const int* labels;
   float* gradient;  // or null; may be y
-  RowReport* reports;
+  BlockReport* reports;
 };
 
 __global__ void __launch_bounds__(kThreads) mean_squares_rows(Rows rows, MeanSquaresArgs args) {
-  const std::int64_t row = row_of_warp();
-  if (row >= rows.count) return;
-  const std::int64_t begin = row * rows.width;
-  const bool present = args.labels[row] >= 0;
+  __shared__ int labels[kMostRows];
+  const BlockRows block(rows);
+  for (int i = static_cast<int>(threadIdx.x); i < block.count; i += kThreads) labels[i] = args.labels[block.first + i];
+  __syncthreads();
   const float slope = static_cast<float>(2 * args.share);
   double squares = 0;
-  for (int k = lane_of_thread(); k < rows.width; k += 32) {
-    const float difference = present ? args.y[begin + k] - args.targets[begin + k] : 0.0f;
+  for_each_element(rows, block, [&](int i, int row, int) {
+    const std::int64_t at = block.begin + i;
+    const float difference = labels[row] >= 0 ? args.y[at] - args.targets[at] : 0.0f;
     squares += static_cast<double>(difference) * difference;
-    if (args.gradient != nullptr) args.gradient[begin + k] = slope * difference;
-  }
-  squares = warp_sum(squares);
-  if (lane_of_thread() == 0) args.reports[row] = {squares * args.share, 0};
+    if (args.gradient != nullptr) args.gradient[at] = slope * difference;
+  });
+  store_report({squares * args.share, 0}, args.reports);
 }
 
 constexpr int kSumThreads = 256;
-__global__ void __launch_bounds__(kSumThreads)
-    sum_reports(std::int64_t count, const RowReport* reports, double* report) {
+__global__ void __launch_bounds__(kSumThreads) sum_reports(int count, const BlockReport* reports, double* report) {
   double loss = 0;
   double correct = 0;
-  for (std::int64_t i = threadIdx.x; i < count; i += kSumThreads) {
-    loss += reports[i].loss;
-    correct += reports[i].correct;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kSumThreads) {
+    const double2 each = __ldca(reinterpret_cast<const double2*>(reports + i));
+    loss += each.x;
+    correct += each.y;
   }
   loss = block_sum<kSumThreads>(loss);
   correct = block_sum<kSumThreads>(correct);
-  if (threadIdx.x != 0) return;
-  report[0] = loss;
-  report[1] = correct;
+  if (threadIdx.x == 0) *reinterpret_cast<double2*>(report) = make_double2(loss, correct);
 }
 
 class LogSoftmaxForwardKernel final : public CudaKernel {
@@ -221,8 +291,8 @@ class LogSoftmaxForwardKernel final : public CudaKernel {
   explicit LogSoftmaxForwardKernel(const KernelRequest& request) : CudaKernel(request), rows_(request.in[0].shape) {}
 
   void run(const StepContext&) override {
-    const auto kernel = rows_.cached() ? log_softmax_forward<kCachedElements> : log_softmax_forward<0>;
-    kernel<<<rows_.blocks(), kThreads, 0, stream()>>>(rows_, in(0), out(0));
+    const auto kernel = rows_.staged() ? log_softmax_forward<true> : log_softmax_forward<false>;
+    kernel<<<rows_.blocks(), kThreads, rows_.staged_bytes(), stream()>>>(rows_, in(0), out(0));
     check_launch("log_softmax_forward");
   }
 
@@ -235,8 +305,8 @@ class LogSoftmaxBackwardKernel final : public CudaKernel {
   explicit LogSoftmaxBackwardKernel(const KernelRequest& request) : CudaKernel(request), rows_(request.in[0].shape) {}
 
   void run(const StepContext&) override {
-    const auto kernel = rows_.cached() ? log_softmax_backward<kCachedElements> : log_softmax_backward<0>;
-    kernel<<<rows_.blocks(), kThreads, 0, stream()>>>(rows_, in(0), in(1), out(0));
+    const auto kernel = rows_.staged() ? log_softmax_backward<true> : log_softmax_backward<false>;
+    kernel<<<rows_.blocks(), kThreads, rows_.staged_bytes(), stream()>>>(rows_, in(0), in(1), out(0));
     check_launch("log_softmax_backward");
   }
 
@@ -244,17 +314,17 @@ class LogSoftmaxBackwardKernel final : public CudaKernel {
   Rows rows_;
 };
 
-// A loss: a report a row in scratch, then their sum.
+// A loss: a report a block in scratch, then their sum.
 class LossKernel : public CudaKernel {
  public:
   explicit LossKernel(const KernelRequest& request) : CudaKernel(request), rows_(request.in[0].shape) {}
-  std::size_t scratch_bytes() const override { return static_cast<std::size_t>(rows_.count) * sizeof(RowReport); }
+  std::size_t scratch_bytes() const override { return rows_.blocks() * sizeof(BlockReport); }
 
  protected:
   const Rows& rows() const { return rows_; }
-  RowReport* reports() const { return reinterpret_cast<RowReport*>(scratch()); }
+  BlockReport* reports() const { return reinterpret_cast<BlockReport*>(scratch()); }
   void sum_up() {
-    sum_reports<<<1, kSumThreads, 0, stream()>>>(rows_.count, reports(), out<double>(0));
+    sum_reports<<<1, kSumThreads, 0, stream()>>>(static_cast<int>(rows_.blocks()), reports(), out<double>(0));
     check_launch("sum_reports");
   }
 
@@ -279,8 +349,8 @@ class CrossEntropyKernel final : public LossKernel {
                                 .labels = in<std::int32_t>(1),
                                 .gradient = op_.gradient ? out(1) : nullptr,
                                 .reports = reports()};
-    const auto kernel = rows().cached() ? cross_entropy_rows<kCachedElements> : cross_entropy_rows<0>;
-    kernel<<<rows().blocks(), kThreads, 0, stream()>>>(rows(), args);
+    const auto kernel = rows().staged() ? cross_entropy_rows<true> : cross_entropy_rows<false>;
+    kernel<<<rows().blocks(), kThreads, rows().staged_bytes(), stream()>>>(rows(), args);
     check_launch("cross_entropy_rows");
     sum_up();
   }
@@ -295,12 +365,13 @@ class MeanSquaresKernel final : public LossKernel {
   explicit MeanSquaresKernel(const KernelRequest& request) : LossKernel(request), op_(op_as<MeanSquares>(request)) {}
 
   void run(const StepContext&) override {
-    const MeanSquaresArgs args{.share = 1 / (static_cast<double>(rows().width) * static_cast<double>(op_.global_batch)),
-                               .y = in(0),
-                               .targets = in(1),
-                               .labels = in<std::int32_t>(2),
-                               .gradient = op_.gradient ? out(1) : nullptr,
-                               .reports = reports()};
+    const MeanSquaresArgs args{
+        .share = 1 / (static_cast<double>(rows().width.divisor()) * static_cast<double>(op_.global_batch)),
+        .y = in(0),
+        .targets = in(1),
+        .labels = in<std::int32_t>(2),
+        .gradient = op_.gradient ? out(1) : nullptr,
+        .reports = reports()};
     mean_squares_rows<<<rows().blocks(), kThreads, 0, stream()>>>(rows(), args);
     check_launch("mean_squares_rows");
     sum_up();

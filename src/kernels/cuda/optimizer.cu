@@ -1,8 +1,15 @@
-// Optimiser updates on the GPU: one launch over the flat buffers however many parameters there are, preceded by one
-// that reduces the gradients where the update depends on all of them. Arithmetic is that of the CPU backend's loops.
+// Optimiser updates on the GPU: one launch over the flat buffers however many parameters there are; a cooperative one,
+// which reduces the gradients first, where the update depends on all of them. Arithmetic is that of the CPU backend's
+// loops.
+#include <algorithm>
+#include <optional>
+
+#include "kernels/cuda/cooperative.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/gradient_norm.cuh"
 #include "kernels/cuda/gradient_norm.h"
+#include "kernels/cuda/segment_table.h"
 #include "kernels/ops/optimizer.h"
 
 namespace trifold::cuda {
@@ -20,9 +27,6 @@ struct UpdateArgs {
   const UpdateChunk* chunks;
   int chunk_count;
   const DeviceStep* step;
-  const UpdateDecision* decision;  // null: gradients as they are
-  const float* local_rates;        // by segment; null: 1
-  double* report;                  // null: somebody else writes it
   double beta1, beta2;
   float momentum, weight_decay, eps;
   float rest1, rest2;  // 1 - beta, rounded once
@@ -38,9 +42,7 @@ struct StepNumbers {
 };
 
 template <Rule kRule>
-__device__ StepNumbers step_numbers(const UpdateArgs& args) {
-  UpdateDecision decision{1, args.step->updates, 0};
-  if (args.decision != nullptr) decision = *args.decision;
+__device__ __forceinline__ StepNumbers step_numbers(const UpdateArgs& args, const UpdateDecision& decision) {
   const double learning_rate = args.step->learning_rate;
   StepNumbers numbers{.rate = static_cast<float>(-learning_rate),
                       .plain_rate = static_cast<float>(learning_rate),
@@ -89,21 +91,15 @@ __device__ __forceinline__ void update_element(const UpdateArgs& args, const Ste
 
 // A block takes chunk after chunk; its threads take packs of four, the ends of a segment element by element.
 template <Rule kRule>
-__global__ void __launch_bounds__(kThreads, kBlocksResident)
-    update(float* __restrict__ weights, const float* __restrict__ gradients, float* __restrict__ first_state,
-           float* __restrict__ second_state, const UpdateArgs args) {
+__device__ __forceinline__ void update_chunks(float* __restrict__ weights, const float* __restrict__ gradients,
+                                              float* __restrict__ first_state, float* __restrict__ second_state,
+                                              const UpdateArgs& args, const StepNumbers& step,
+                                              const float* local_rates) {
   constexpr bool kFirst = kRule != Rule::plain, kSecond = kIsAdam<kRule>;
-  __shared__ StepNumbers shared_step;
-  if (threadIdx.x == 0) {
-    shared_step = step_numbers<kRule>(args);
-    if (blockIdx.x == 0 && args.report != nullptr) *args.report = 0;
-  }
-  __syncthreads();
-  const StepNumbers step = shared_step;
   if (step.skip) return;
   for (int c = static_cast<int>(blockIdx.x); c < args.chunk_count; c += static_cast<int>(gridDim.x)) {
     const UpdateChunk chunk = args.chunks[c];
-    const float local = args.local_rates != nullptr ? args.local_rates[chunk.segment] : 1.0f;
+    const float local = local_rates != nullptr ? local_rates[chunk.segment] : 1.0f;
     const float decay = chunk.decays ? args.weight_decay : 0.0f;
     const ChunkNumbers numbers{.gradient_scale = local * step.gradient_scale,
                                .decay = local * decay,
@@ -143,11 +139,47 @@ __global__ void __launch_bounds__(kThreads, kBlocksResident)
   }
 }
 
-Rule rule_of(const OptimizerUpdate& op) {
-  if (op.args.kind == OptimizerKind::adam) return Rule::adam;
-  if (op.args.kind == OptimizerKind::adamw) return Rule::adamw;
-  if (op.state_count() == 0) return Rule::plain;
-  return op.args.nesterov ? Rule::nesterov : Rule::momentum;
+// Gradients as they are.
+template <Rule kRule>
+__global__ void __launch_bounds__(kThreads, kBlocksResident)
+    update(float* __restrict__ weights, const float* __restrict__ gradients, float* __restrict__ first_state,
+           float* __restrict__ second_state, const UpdateArgs args, double* report) {
+  __shared__ StepNumbers shared_step;
+  if (threadIdx.x == 0) {
+    shared_step = step_numbers<kRule>(args, {1, args.step->updates, 0});
+    if (blockIdx.x == 0) *report = 0;
+  }
+  __syncthreads();
+  const StepNumbers step = shared_step;
+  update_chunks<kRule>(weights, gradients, first_state, second_state, args, step, nullptr);
+}
+
+// Cooperative: no block updates anything before all have looked at their gradients.
+template <Rule kRule>
+__global__ void __launch_bounds__(kThreads, kBlocksResident)
+    reduce_and_update(float* __restrict__ weights, const float* __restrict__ gradients, float* __restrict__ first_state,
+                      float* __restrict__ second_state, const UpdateArgs args, const NormArgs norm) {
+  reduce_gradients<kThreads>(weights, gradients, norm);
+  __shared__ StepNumbers shared_step;
+  if (threadIdx.x == 0) shared_step = step_numbers<kRule>(args, *norm.decision);
+  __syncthreads();
+  const StepNumbers step = shared_step;
+  update_chunks<kRule>(weights, gradients, first_state, second_state, args, step, norm.local_rates);
+}
+
+struct UpdateKernels {
+  void (*plain)(float*, const float*, float*, float*, UpdateArgs, double*);
+  void (*reducing)(float*, const float*, float*, float*, UpdateArgs, NormArgs);
+};
+template <Rule kRule>
+UpdateKernels kernels_of() {
+  return {.plain = update<kRule>, .reducing = reduce_and_update<kRule>};
+}
+UpdateKernels kernels_for(const OptimizerUpdate& op) {
+  if (op.args.kind == OptimizerKind::adam) return kernels_of<Rule::adam>();
+  if (op.args.kind == OptimizerKind::adamw) return kernels_of<Rule::adamw>();
+  if (op.state_count() == 0) return kernels_of<Rule::plain>();
+  return op.args.nesterov ? kernels_of<Rule::nesterov>() : kernels_of<Rule::momentum>();
 }
 
 class UpdateKernel final : public CudaKernel {
@@ -155,31 +187,26 @@ class UpdateKernel final : public CudaKernel {
   explicit UpdateKernel(const KernelRequest& request)
       : CudaKernel(request),
         op_(op_as<OptimizerUpdate>(request)),
+        kernels_(kernels_for(op_)),
         table_(op_.segments, *request.device),
-        norm_(op_, table_, device()) {
+        blocks_(static_cast<int>(blocks_for(std::int64_t{table_.chunk_count()} * kThreads, kThreads, device()))) {
     for (const ParameterSegment& segment : op_.segments)
       TRIFOLD_CHECK(segment.begin >= 0 && segment.end <= request.in[0].elements(), "a parameter at {} to {} of {}",
                     segment.begin, segment.end, request.in[0].elements());
+    if (!GradientNorm::needed(op_)) return;
+    norm_.emplace(op_, table_, device());
+    blocks_ = std::max(1, std::min(table_.chunk_count(), resident_blocks(kernels_.reducing, kThreads, device())));
   }
 
-  std::size_t scratch_bytes() const override { return GradientNorm::needed(op_) ? norm_.scratch_bytes() : 0; }
+  std::size_t scratch_bytes() const override { return norm_ ? norm_->scratch_bytes() : 0; }
 
   void run(const StepContext&) override {
-    const bool reduces = GradientNorm::needed(op_);
     const auto states = static_cast<std::size_t>(op_.state_count());
-    auto* report = out<double>(states + (op_.scaling ? 2 : 1));
-    if (reduces)
-      norm_.launch({.weights = in(0),
-                    .gradients = in(1),
-                    .loss_scale = op_.scaling ? out(states + 1) : nullptr,
-                    .report = report,
-                    .scratch = scratch()});
+    float* first_state = states > 0 ? out(1) : nullptr;
+    float* second_state = states > 1 ? out(2) : nullptr;
     const UpdateArgs args{.chunks = table_.chunks(),
                           .chunk_count = table_.chunk_count(),
                           .step = step(),
-                          .decision = reduces ? GradientNorm::decision(scratch()) : nullptr,
-                          .local_rates = reduces ? norm_.local_rates(scratch()) : nullptr,
-                          .report = reduces ? nullptr : report,
                           .beta1 = op_.args.beta1,
                           .beta2 = op_.args.beta2,
                           .momentum = static_cast<float>(op_.args.momentum),
@@ -187,33 +214,25 @@ class UpdateKernel final : public CudaKernel {
                           .eps = static_cast<float>(op_.args.eps),
                           .rest1 = static_cast<float>(1 - op_.args.beta1),
                           .rest2 = static_cast<float>(1 - op_.args.beta2)};
-    switch (rule_of(op_)) {
-      case Rule::plain:
-        return launch<Rule::plain>(args);
-      case Rule::momentum:
-        return launch<Rule::momentum>(args);
-      case Rule::nesterov:
-        return launch<Rule::nesterov>(args);
-      case Rule::adam:
-        return launch<Rule::adam>(args);
-      case Rule::adamw:
-        return launch<Rule::adamw>(args);
+    auto* report = out<double>(states + (op_.scaling ? 2 : 1));
+    if (norm_) {
+      const NormArgs norm =
+          norm_->args({.loss_scale = op_.scaling ? out(states + 1) : nullptr, .report = report, .scratch = scratch()});
+      launch_cooperatively(kernels_.reducing, {.blocks = blocks_, .threads = kThreads}, stream(), out(0), in(1),
+                           first_state, second_state, args, norm);
+    } else {
+      kernels_.plain<<<static_cast<unsigned>(blocks_), kThreads, 0, stream()>>>(out(0), in(1), first_state,
+                                                                                second_state, args, report);
+      check_launch("optimizer update");
     }
   }
 
  private:
-  template <Rule kRule>
-  void launch(const UpdateArgs& args) const {
-    const int states = op_.state_count();
-    const unsigned blocks = blocks_for(std::int64_t{table_.chunk_count()} * kThreads, kThreads, device());
-    update<kRule><<<blocks, kThreads, 0, stream()>>>(out(0), in(1), states > 0 ? out(1) : nullptr,
-                                                     states > 1 ? out(2) : nullptr, args);
-    check_launch("optimizer update");
-  }
-
   OptimizerUpdate op_;
+  UpdateKernels kernels_;
   SegmentTable table_;
-  GradientNorm norm_;
+  int blocks_;
+  std::optional<GradientNorm> norm_;  // where the update depends on all gradients
 };
 
 // sum = sum + gradients, or gradients alone.

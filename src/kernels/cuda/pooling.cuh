@@ -1,4 +1,4 @@
-// The windows of a pooling op on the device.
+// The windows of a pooling op on the device, and what the elements of one come to.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,13 @@ struct Windows {
     const int first = q * stride_width - pad_width;
     return {max(0, -first), min(kernel_width, width - first), first};
   }
+
+  // What `count` windows below (or beside) one another read at most, and how many windows at most cover `count` rows
+  // (or columns).
+  __host__ __device__ int rows_read(int count) const { return (count - 1) * stride_height + kernel_height; }
+  __host__ __device__ int columns_read(int count) const { return (count - 1) * stride_width + kernel_width; }
+  __host__ __device__ int covering_rows(int count) const { return (count + kernel_height - 2) / stride_height + 1; }
+  __host__ __device__ int covering_columns(int count) const { return (count + kernel_width - 2) / stride_width + 1; }
 
   // The windows that cover image row h (or column w): [first, end).
   __device__ __forceinline__ int first_window_row(int h) const {
@@ -74,5 +81,33 @@ inline Windows make_windows(const PoolArgs& args, const Shape& x, const Shape& y
           .by_stride_width = FastDivisor(args.stride[1]),
           .count_pad = count_pad};
 }
+
+// Shared memory: the least pitch of at least so many elements that leads as many banks on as `apart` elements do. All
+// banks together hold `turn` elements.
+inline constexpr int kBanks = 32;
+inline int bank_pitch(int least, int apart, int turn) {
+  return least + ((apart - least) % turn + turn) % turn;
+}
+
+// The window's elements so far, for kPack neighbouring channels. Of equal maxima the first counts.
+template <PoolKind kKind, int kPack>
+struct WindowResult {
+  float value[kPack] = {};
+  std::uint8_t place[kPack] = {};  // of a maximum
+  bool empty = true;
+
+  __device__ __forceinline__ void add(const float (&x)[kPack], int at) {
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      if constexpr (kKind == PoolKind::avg) {
+        value[k] += x[k];
+      } else if (empty || x[k] > value[k]) {
+        value[k] = x[k];
+        place[k] = static_cast<std::uint8_t>(at);
+      }
+    }
+    empty = false;
+  }
+};
 
 }  // namespace trifold::cuda

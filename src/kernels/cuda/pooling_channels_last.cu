@@ -1,155 +1,194 @@
-// Pooling of NHWC images: a thread has a pack of neighbouring channels of one window, or of a cell of 2 x 2 pixels.
+// Pooling of NHWC images by strips (pooling_strips.cuh): what neighbouring windows share is read once.
+#include <algorithm>
 #include <type_traits>
 
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/pooling_kernels.h"
+#include "kernels/cuda/pooling_strips.cuh"
 
 namespace trifold::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kCell = 2;
+// kPack elements in shared memory, and their places in windows.
+template <class T, int kPack>
+using Raw = RawElements<kPack, T>;
+template <int kPack>
+using RawPlaces = typename RawBytes<kPack>::type;
 
-// Items are (sample, row, column, pack of channels), the last fastest.
-struct Items {
-  FastDivisor packs, columns, rows;
-  std::uint32_t count;
-};
-
-struct Item {
-  std::uint32_t pack, column, row, sample;
-};
-
-__device__ __forceinline__ Item item_at(const Items& items, std::uint32_t index) {
-  Item item;
-  item.sample = items.rows.divide(items.columns.divide(items.packs.divide(index, &item.pack), &item.column), &item.row);
-  return item;
+// The value itself. The compiler, which would else load what it is made of element by element, cannot look into it.
+__device__ __forceinline__ uint4 whole(uint4 raw) {
+  asm("" : "+r"(raw.x), "+r"(raw.y), "+r"(raw.z), "+r"(raw.w));
+  return raw;
+}
+__device__ __forceinline__ uint2 whole(uint2 raw) {
+  asm("" : "+r"(raw.x), "+r"(raw.y));
+  return raw;
+}
+__device__ __forceinline__ unsigned whole(unsigned raw) {
+  asm("" : "+r"(raw));
+  return raw;
+}
+template <class Small>
+__device__ __forceinline__ Small whole(Small raw) {
+  return raw;
 }
 
 template <class T>
 struct ForwardArgs {
   Windows windows;
-  Items items;
+  Strips strips;
   const T* x;
   T* y;
   std::uint8_t* argmax;  // or null
 };
 
+// In the ring, columns of x that are a stride apart are neighbours: windows side by side then read neighbours. Rows and
+// columns are counted from the padding's first.
 template <class T, int kPack, PoolKind kKind>
-__global__ void __launch_bounds__(kThreads) pool(ForwardArgs<T> args) {
+__global__ void __launch_bounds__(kStripThreads) pool_strips(ForwardArgs<T> args) {
+  extern __shared__ uint4 shared_packs[];
+  auto* ring = reinterpret_cast<Raw<T, kPack>*>(shared_packs);
   const Windows& w = args.windows;
-  const std::int64_t channels = std::int64_t{args.items.packs.divisor()} * kPack;
-  for (std::uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < args.items.count; i += gridDim.x * kThreads) {
-    const Item item = item_at(args.items, i);
-    const Windows::Span rows = w.rows_of(static_cast<int>(item.row));
-    const Windows::Span columns = w.columns_of(static_cast<int>(item.column));
-    float result[kPack] = {};
-    std::uint8_t place[kPack] = {};
-    bool first = true;
-    for (int r = rows.begin; r < rows.end; ++r)
-      for (int s = columns.begin; s < columns.end; ++s) {
-        const std::int64_t pixel =
-            (std::int64_t{item.sample} * w.height + rows.first + r) * w.width + columns.first + s;
-        float x[kPack];
-        load_floats(args.x + pixel * channels + item.pack * kPack, x);
-#pragma unroll
-        for (int k = 0; k < kPack; ++k) {
-          if constexpr (kKind == PoolKind::avg) {
-            result[k] += x[k];
-          } else if (first || x[k] > result[k]) {
-            result[k] = x[k];
-            place[k] = static_cast<std::uint8_t>(r * w.kernel_width + s);
-          }
+  const Strips& s = args.strips;
+  const Strip strip = strip_of_block(s, w.out_height, w.out_width);
+  const std::int64_t channels = std::int64_t{s.pixel_packs} * kPack;
+  const int columns = strip.end_column - strip.first_column;
+  const int left = strip.first_column * w.stride_width - w.pad_width;  // column 0 in x
+  const int end = min(w.columns_read(columns), w.width - left);
+
+  int read = 0;  // rows before this one are in the ring, or no longer needed
+  for (int p = strip.first_row; p < strip.end_row; p += s.step_rows) {
+    const int end_p = min(strip.end_row, p + s.step_rows);
+    const int begin = max(read, p * w.stride_height);
+    read = p * w.stride_height + w.rows_read(end_p - p);
+    __syncthreads();  // the rows before are pooled
+    for_each_item(s.read_line, s.packs, read - begin, [&](int row, int column, int pack) {
+      std::uint32_t run;
+      const std::uint32_t at = w.by_stride_width.divide(static_cast<std::uint32_t>(column), &run);
+      const int h = begin + row - w.pad_height;
+      if (h < 0 || h >= w.height || left + column < 0 || column >= end) return;
+      if (run >= s.runs || pack >= strip.packs) return;
+      const std::int64_t pixel = (strip.sample * w.height + h) * w.width + left + column;
+      ring[s.place(begin + row, run, at) + pack] =
+          load_raw<kPack>(args.x + pixel * channels + (strip.first_pack + pack) * kPack);
+    });
+    __syncthreads();
+    for_each_item(s.written_line, s.packs, end_p - p, [&](int row, int column, int pack) {
+      if (column >= columns || pack >= strip.packs) return;
+      const Windows::Span rows = w.rows_of(p + row);
+      const Windows::Span inside = w.columns_of(strip.first_column + column);
+      WindowResult<kKind, kPack> result;
+      for (int kr = rows.begin; kr < rows.end; ++kr)
+        for (int ks = 0; ks < w.kernel_width; ++ks) {  // in step with the warp's other windows
+          if (ks < inside.begin || ks >= inside.end) continue;
+          std::uint32_t run;
+          const std::uint32_t at = w.by_stride_width.divide(static_cast<std::uint32_t>(ks), &run);
+          float x[kPack];
+          unpack<T>(whole(ring[s.place((p + row) * w.stride_height + kr, run, column + at) + pack]), x);
+          result.add(x, kr * w.kernel_width + ks);
         }
-        first = false;
-      }
-    if constexpr (kKind == PoolKind::avg) {
-      const float share = 1 / w.divisor(rows, columns);
+      if constexpr (kKind == PoolKind::avg) {
+        const float share = 1 / w.divisor(rows, inside);
 #pragma unroll
-      for (int k = 0; k < kPack; ++k) result[k] *= share;
-    }
-    const std::int64_t at = std::int64_t{i} * kPack;
-    store_floats(args.y + at, result);
-    if (kKind == PoolKind::max && args.argmax != nullptr) {
-      typename RawBytes<kPack>::type raw;
-      __builtin_memcpy(&raw, place, kPack);
-      *reinterpret_cast<decltype(raw)*>(args.argmax + at) = raw;
-    }
+        for (int k = 0; k < kPack; ++k) result.value[k] *= share;
+      }
+      const std::int64_t window = (strip.sample * w.out_height + p + row) * w.out_width + strip.first_column + column;
+      const std::int64_t to = window * channels + (strip.first_pack + pack) * kPack;
+      store_floats(args.y + to, result.value);
+      if (kKind == PoolKind::max && args.argmax != nullptr) {
+        RawPlaces<kPack> raw;
+        __builtin_memcpy(&raw, result.place, kPack);
+        *reinterpret_cast<RawPlaces<kPack>*>(args.argmax + to) = raw;
+      }
+    });
   }
 }
 
 template <class T>
 struct BackwardArgs {
   Windows windows;
-  Items items;  // cells of dx
+  Strips strips;
   const T* dy;
   const std::uint8_t* argmax;
   const T* y;  // or null
   T* dx;
 };
 
-// A window is read once for all pixels of the cell that it covers.
-template <class T, int kPack, PoolKind kKind>
-__global__ void __launch_bounds__(kThreads) unpool(BackwardArgs<T> args) {
-  const Windows& w = args.windows;
-  const std::int64_t channels = std::int64_t{args.items.packs.divisor()} * kPack;
-  for (std::uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < args.items.count; i += gridDim.x * kThreads) {
-    const Item item = item_at(args.items, i);
-    const int top = static_cast<int>(item.row) * kCell;
-    const int left = static_cast<int>(item.column) * kCell;
-    const int end_p = w.end_window_row(min(top + kCell, w.height) - 1);
-    const int end_q = w.end_window_column(min(left + kCell, w.width) - 1);
-    float dx[kCell][kCell][kPack] = {};
-    for (int p = w.first_window_row(top); p < end_p; ++p)
-      for (int q = w.first_window_column(left); q < end_q; ++q) {
-        const std::int64_t window = (std::int64_t{item.sample} * w.out_height + p) * w.out_width + q;
-        const std::int64_t at = window * channels + item.pack * kPack;
-        float d[kPack];
-        load_floats(args.dy + at, d);
-        if (args.y != nullptr) {
-          float y[kPack];
-          load_floats(args.y + at, y);
+// dy at `from`, and zero where y says that a relu was not passed.
+template <class T, int kPack>
+__device__ __forceinline__ Raw<T, kPack> load_gated(const T* dy, const T* y, std::int64_t from) {
+  const Raw<T, kPack> raw = load_raw<kPack>(dy + from);
+  if (y == nullptr) return raw;
+  T d[kPack];
+  __builtin_memcpy(d, &raw, sizeof(raw));
+  float gate[kPack];
+  load_floats(y + from, gate);
 #pragma unroll
-          for (int k = 0; k < kPack; ++k) d[k] = y[k] > 0 ? d[k] : 0.0f;
-        }
-        const Windows::Span rows = w.rows_of(p);
-        const Windows::Span columns = w.columns_of(q);
-        std::uint8_t place[kPack] = {};
-        if constexpr (kKind == PoolKind::max) {
-          const auto raw = *reinterpret_cast<const typename RawBytes<kPack>::type*>(args.argmax + at);
-          __builtin_memcpy(place, &raw, kPack);
-        } else {
-          const float share = 1 / w.divisor(rows, columns);
-#pragma unroll
-          for (int k = 0; k < kPack; ++k) d[k] *= share;
-        }
-#pragma unroll
-        for (int a = 0; a < kCell; ++a)
-#pragma unroll
-          for (int b = 0; b < kCell; ++b) {
-            const int r = top + a - rows.first;
-            const int s = left + b - columns.first;
-            if (r < rows.begin || r >= rows.end || s < columns.begin || s >= columns.end) continue;
-#pragma unroll
-            for (int k = 0; k < kPack; ++k)
-              if (kKind == PoolKind::avg || place[k] == r * w.kernel_width + s) dx[a][b][k] += d[k];
-          }
-      }
-#pragma unroll
-    for (int a = 0; a < kCell; ++a)
-#pragma unroll
-      for (int b = 0; b < kCell; ++b) {
-        if (top + a >= w.height || left + b >= w.width) continue;
-        const std::int64_t pixel = (std::int64_t{item.sample} * w.height + top + a) * w.width + left + b;
-        store_floats(args.dx + pixel * channels + item.pack * kPack, dx[a][b]);
-      }
-  }
+  for (int k = 0; k < kPack; ++k)
+    if (!(gate[k] > 0)) d[k] = T(0.0f);
+  Raw<T, kPack> gated;
+  __builtin_memcpy(&gated, d, sizeof(gated));
+  return gated;
 }
 
-Items make_items(std::int64_t samples, std::int64_t rows, std::int64_t columns, std::int64_t packs) {
-  const std::int64_t count = samples * rows * columns * packs;
-  TRIFOLD_CHECK(count < (std::int64_t{1} << 31), "{} windows are too many for one launch", count);
-  return {FastDivisor(packs), FastDivisor(columns), FastDivisor(rows), static_cast<std::uint32_t>(count)};
+template <class T, int kPack, PoolKind kKind>
+__global__ void __launch_bounds__(kStripThreads) unpool_strips(BackwardArgs<T> args) {
+  extern __shared__ uint4 shared_packs[];
+  const Windows& w = args.windows;
+  const Strips& s = args.strips;
+  auto* gradients = reinterpret_cast<Raw<T, kPack>*>(shared_packs);  // a ring of windows
+  auto* places =                                                     // and another
+      reinterpret_cast<RawPlaces<kPack>*>(gradients + s.ring_rows.divisor() * s.run_columns * s.packs.divisor());
+  const Strip strip = strip_of_block(s, w.height, w.width);
+  const std::int64_t channels = std::int64_t{s.pixel_packs} * kPack;
+  const int first_q = w.first_window_column(strip.first_column);
+  const int end_q = w.end_window_column(strip.end_column - 1);
+
+  int read = 0;  // windows of rows before this one are in the rings, or no longer needed
+  for (int h = strip.first_row; h < strip.end_row; h += s.step_rows) {
+    const int end_h = min(strip.end_row, h + s.step_rows);
+    const int begin = max(read, w.first_window_row(h));
+    read = max(begin, w.end_window_row(end_h - 1));
+    __syncthreads();  // the rows before are done
+    for_each_item(s.read_line, s.packs, read - begin, [&](int row, int column, int pack) {
+      if (first_q + column >= end_q || pack >= strip.packs) return;
+      const std::int64_t window = (strip.sample * w.out_height + begin + row) * w.out_width + first_q + column;
+      const std::int64_t from = window * channels + (strip.first_pack + pack) * kPack;
+      const int to = s.place(begin + row, 0, column) + pack;
+      gradients[to] = load_gated<T, kPack>(args.dy, args.y, from);
+      if constexpr (kKind == PoolKind::max) places[to] = *reinterpret_cast<const RawPlaces<kPack>*>(args.argmax + from);
+    });
+    __syncthreads();
+    for_each_item(s.written_line, s.packs, end_h - h, [&](int row, int column, int pack) {
+      const int c = strip.first_column + column;
+      if (c >= strip.end_column || pack >= strip.packs) return;
+      const int last_p = w.end_window_row(h + row) - 1;
+      const int last_q = w.end_window_column(c) - 1;
+      float dx[kPack] = {};
+      for (int p = w.first_window_row(h + row); p <= last_p; ++p)
+        for (int q = w.first_window_column(c); q <= last_q; ++q) {
+          const int at = s.place(p, 0, q - first_q) + pack;
+          float d[kPack];
+          unpack<T>(whole(gradients[at]), d);
+          const Windows::Span rows = w.rows_of(p);
+          const Windows::Span inside = w.columns_of(q);
+          if constexpr (kKind == PoolKind::max) {
+            const RawPlaces<kPack> raw = whole(places[at]);
+            std::uint8_t of_maximum[kPack];
+            __builtin_memcpy(of_maximum, &raw, kPack);
+            const int mine = (h + row - rows.first) * w.kernel_width + c - inside.first;
+#pragma unroll
+            for (int k = 0; k < kPack; ++k) dx[k] += of_maximum[k] == mine ? d[k] : 0.0f;
+          } else {
+            const float share = 1 / w.divisor(rows, inside);
+#pragma unroll
+            for (int k = 0; k < kPack; ++k) dx[k] += d[k] * share;
+          }
+        }
+      const std::int64_t pixel = (strip.sample * w.height + h + row) * w.width + c;
+      store_floats(args.dx + pixel * channels + (strip.first_pack + pack) * kPack, dx);
+    });
+  }
 }
 
 // Calls launch(std::integral_constant<PoolKind, kind>).
@@ -167,20 +206,31 @@ void pool_channels_last(const PoolForwardArgs& args, const CudaDevice& device, c
   with_element(args.dtype, [&](auto element) {
     using T = typename decltype(element)::type;
     const auto launch = [&](auto kernel, int pack) {
-      const Items items =
-          make_items(args.samples, args.windows.out_height, args.windows.out_width, args.channels / pack);
-      if (items.count == 0) return;
-      const ForwardArgs<T> kernel_args{args.windows, items, static_cast<const T*>(args.x), static_cast<T*>(args.y),
-                                       args.argmax};
-      kernel<<<blocks_for(items.count, kThreads, device), kThreads, 0, stream>>>(kernel_args);
-      check_launch("pool");
+      const Windows& w = args.windows;
+      const int pack_bytes = pack * static_cast<int>(sizeof(T));
+      const Strips strips = plan_strips(w,
+                                        {.samples = args.samples,
+                                         .packs = args.channels / pack,
+                                         .rows = w.out_height,
+                                         .columns = w.out_width,
+                                         .pack_bytes = pack_bytes,
+                                         .rows_read = &Windows::rows_read,
+                                         .columns_read = &Windows::columns_read,
+                                         .read_pack_bytes = pack_bytes,
+                                         .stride = w.stride_width,
+                                         .runs = std::min(w.stride_width, w.kernel_width)},
+                                        device);
+      if (strips.blocks == 0) return;
+      const ForwardArgs<T> kernel_args{w, strips, static_cast<const T*>(args.x), static_cast<T*>(args.y), args.argmax};
+      kernel<<<strips.blocks, kStripThreads, strips.ring_bytes, stream>>>(kernel_args);
+      check_launch("pool_strips");
     };
     constexpr int kPack = Pack<T>::kCount;
     with_kind(args.kind, [&](auto kind) {
       if (args.channels % kPack == 0 && aligned_for_packs(args.x, args.y, args.argmax))
-        launch(pool<T, kPack, kind()>, kPack);
+        launch(pool_strips<T, kPack, kind()>, kPack);
       else
-        launch(pool<T, 1, kind()>, 1);
+        launch(pool_strips<T, 1, kind()>, 1);
     });
   });
 }
@@ -189,25 +239,36 @@ void unpool_channels_last(const PoolBackwardArgs& args, const CudaDevice& device
   with_element(args.dtype, [&](auto element) {
     using T = typename decltype(element)::type;
     const auto launch = [&](auto kernel, int pack) {
-      const auto cells = [](int pixels) { return (pixels + kCell - 1) / kCell; };
-      const Items items =
-          make_items(args.samples, cells(args.windows.height), cells(args.windows.width), args.channels / pack);
-      if (items.count == 0) return;
-      const BackwardArgs<T> kernel_args{args.windows,
-                                        items,
+      const Windows& w = args.windows;
+      const int pack_bytes = pack * static_cast<int>(sizeof(T));
+      const Strips strips = plan_strips(w,
+                                        {.samples = args.samples,
+                                         .packs = args.channels / pack,
+                                         .rows = w.height,
+                                         .columns = w.width,
+                                         .pack_bytes = pack_bytes,
+                                         .rows_read = &Windows::covering_rows,
+                                         .columns_read = &Windows::covering_columns,
+                                         .read_pack_bytes = pack_bytes + (args.kind == PoolKind::max ? pack : 0),
+                                         .stride = 1,
+                                         .runs = 1},
+                                        device);
+      if (strips.blocks == 0) return;
+      const BackwardArgs<T> kernel_args{w,
+                                        strips,
                                         static_cast<const T*>(args.dy),
                                         args.argmax,
                                         static_cast<const T*>(args.y),
                                         static_cast<T*>(args.dx)};
-      kernel<<<blocks_for(items.count, kThreads, device), kThreads, 0, stream>>>(kernel_args);
-      check_launch("unpool");
+      kernel<<<strips.blocks, kStripThreads, strips.ring_bytes, stream>>>(kernel_args);
+      check_launch("unpool_strips");
     };
     constexpr int kPack = Pack<T>::kCount;
     with_kind(args.kind, [&](auto kind) {
       if (args.channels % kPack == 0 && aligned_for_packs(args.dy, args.argmax, args.y, args.dx))
-        launch(unpool<T, kPack, kind()>, kPack);
+        launch(unpool_strips<T, kPack, kind()>, kPack);
       else
-        launch(unpool<T, 1, kind()>, 1);
+        launch(unpool_strips<T, 1, kind()>, 1);
     });
   });
 }

@@ -10,7 +10,8 @@ namespace trifold::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPieceElements = 4096;
+constexpr int kPieceElements = 4096;  // of whole images
+constexpr int kBandElements = 8192;   // of rows of one image: more, because its first and last are read twice
 constexpr std::size_t kSharedBytes = 48 * 1024;
 
 // How images are cut into pieces: several whole images, or a band of rows of one. The rows are those that a block
@@ -22,7 +23,6 @@ struct Pieces {
   FastDivisor rows, columns;
   std::uint32_t images;
   std::uint32_t count;
-  int staged_elements;  // most that a block has in shared memory
 };
 
 struct Piece {
@@ -44,23 +44,24 @@ __device__ __forceinline__ Piece piece_at(const Pieces& pieces, std::uint32_t in
 }
 
 // Bytes of shared memory for `elements` of a type, with room for where they start within a pack.
-template <class T>
-__host__ __device__ constexpr std::size_t staged_bytes(int elements) {
-  return (static_cast<std::size_t>(elements) * sizeof(T) + 15) / 16 * 16 + 16;
+__host__ __device__ constexpr std::size_t staged_bytes(int elements, std::size_t element_bytes) {
+  return (static_cast<std::size_t>(elements) * element_bytes + 15) / 16 * 16 + 16;
 }
 
-// Brings from[begin] and the `count` - 1 after it into shared memory; element i is found at the returned place + i.
+// Brings from[begin] and the `count` - 1 after it into shared memory by whole packs, as far as the tensor's `elements`
+// go; element i is found at the returned place + i.
 template <class T>
-__device__ __forceinline__ const T* stage(const T* from, std::int64_t begin, int count, std::byte* memory) {
+__device__ __forceinline__ const T* stage(const T* from, std::int64_t elements, std::int64_t begin, int count,
+                                          std::byte* memory) {
   constexpr int kPack = 16 / static_cast<int>(sizeof(T));
   T* to = reinterpret_cast<T*>(memory);
   const int before = static_cast<int>(begin % kPack);
-  from += begin - before;
+  begin -= before;
   for (int at = static_cast<int>(threadIdx.x) * kPack; at < before + count; at += kThreads * kPack) {
-    if (at >= before && at + kPack <= before + count) {
-      *reinterpret_cast<uint4*>(to + at) = *reinterpret_cast<const uint4*>(from + at);
+    if (begin + at + kPack <= elements) {
+      *reinterpret_cast<uint4*>(to + at) = *reinterpret_cast<const uint4*>(from + begin + at);
     } else {
-      for (int i = max(at, before); i < min(at + kPack, before + count); ++i) to[i] = from[i];
+      for (int i = at; begin + i < elements; ++i) to[i] = from[begin + i];
     }
   }
   return to + before;
@@ -82,49 +83,106 @@ __device__ __forceinline__ void for_each_written(const Pieces& pieces, const Pie
   }
 }
 
+// Where x lies in shared memory: rows and columns that are a stride apart are neighbours, in a plane for each row and
+// column between them. A plane's rows follow one another as those of y do, up to whole turns of the banks. So the
+// windows of a warp, which follow one another in y, read from a bank each. All are floats: a bank holds one.
+struct Planes {
+  int row_pitch, image_pitch, plane_pitch;
+  bool as_in_memory;  // nothing moves
+  std::size_t bytes;
+
+  __device__ __forceinline__ int place(const Windows& w, int image, int row, int column) const {
+    std::uint32_t row_between, column_between;
+    const std::uint32_t cell_row = w.by_stride_height.divide(static_cast<std::uint32_t>(row), &row_between);
+    const std::uint32_t cell_column = w.by_stride_width.divide(static_cast<std::uint32_t>(column), &column_between);
+    const std::uint32_t plane = row_between * w.stride_width + column_between;
+    return static_cast<int>(plane * plane_pitch + image * image_pitch + cell_row * row_pitch + cell_column);
+  }
+};
+
 template <class T>
 struct ForwardArgs {
   Windows windows;
   Pieces pieces;
+  Planes planes;
+  FastDivisor height, width;  // of x
   const T* x;
   T* y;
   std::uint8_t* argmax;  // or null
 };
 
+// What a block needs of x.
+struct Staged {
+  std::int64_t begin;  // first element
+  int count;
+  int top;     // the first element's row in its image
+  int origin;  // the row that is row 0 in shared memory: a multiple of the stride
+};
+
+// A warp loads neighbours, and stores row by row: within a row all go to banks of their own.
+template <class T>
+__device__ __forceinline__ void stage_planes(const ForwardArgs<T>& args, const Staged& staged, float* to) {
+  constexpr int kAtOnce = 4;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  // Warps begin at whole sectors.
+  for (int warp = static_cast<int>(threadIdx.x) - lane - static_cast<int>(staged.begin % 32); warp < staged.count;
+       warp += kThreads * kAtOnce) {
+    T values[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int i = warp + k * kThreads + lane;
+      if (i >= 0 && i < staged.count) values[k] = args.x[staged.begin + i];
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int i = warp + k * kThreads + lane;
+      std::uint32_t column, image_row;
+      const std::uint32_t row =
+          args.width.divide(static_cast<std::uint32_t>(min(max(i, 0), staged.count - 1)), &column);
+      const std::uint32_t image = args.height.divide(row + staged.top, &image_row);
+      const int place = args.planes.place(args.windows, static_cast<int>(image),
+                                          static_cast<int>(image_row) - staged.origin, static_cast<int>(column));
+      const std::uint32_t turn = args.planes.as_in_memory ? 0 : row;
+      const std::uint32_t last = __shfl_sync(0xffffffffu, turn, 31);
+      for (std::uint32_t each = __shfl_sync(0xffffffffu, turn, 0); each <= last; ++each)
+        if (turn == each && i >= 0 && i < staged.count) to[place] = to_float(values[k]);
+    }
+  }
+}
+
 template <class T, PoolKind kKind>
 __global__ void __launch_bounds__(kThreads) pool_pieces(ForwardArgs<T> args) {
   extern __shared__ uint4 shared_packs[];
+  float* x = reinterpret_cast<float*>(shared_packs);
   const Windows& w = args.windows;
   for (std::uint32_t index = blockIdx.x; index < args.pieces.count; index += gridDim.x) {
     const Piece piece = piece_at(args.pieces, index);
     const bool whole = args.pieces.bands.divisor() == 1;
     const int top = whole ? 0 : max(0, w.rows_of(piece.first_row).first);
     const int bottom = whole ? w.height : min(w.height, w.rows_of(piece.end_row - 1).first + w.kernel_height);
-    const T* x = stage(args.x, (std::int64_t{piece.first_image} * w.height + top) * w.width,
-                       whole ? piece.images * w.height * w.width : (bottom - top) * w.width,
-                       reinterpret_cast<std::byte*>(shared_packs));
+    const int origin = static_cast<int>(w.by_stride_height.divide(static_cast<std::uint32_t>(top))) * w.stride_height;
+    stage_planes(args,
+                 {.begin = (std::int64_t{piece.first_image} * w.height + top) * w.width,
+                  .count = piece.images * (bottom - top) * w.width,
+                  .top = top,
+                  .origin = origin},
+                 x);
     __syncthreads();
     const std::int64_t base = (std::int64_t{piece.first_image} * w.out_height + piece.first_row) * w.out_width;
     for_each_written(args.pieces, piece, base, [&](std::int64_t to, int image, int p, int q) {
       const Windows::Span rows = w.rows_of(p);
       const Windows::Span columns = w.columns_of(q);
-      float result = 0;
-      int place = 0;
-      bool first = true;
-      for (int r = rows.begin; r < rows.end; ++r)
-        for (int s = columns.begin; s < columns.end; ++s) {
-          const float value = to_float(x[(image * w.height + rows.first + r - top) * w.width + columns.first + s]);
-          if constexpr (kKind == PoolKind::avg) {
-            result += value;
-          } else if (first || value > result) {
-            result = value;
-            place = r * w.kernel_width + s;
-          }
-          first = false;
+      WindowResult<kKind, 1> result;
+      // All places, in step with the warp's other windows.
+      for (int r = 0; r < w.kernel_height; ++r)
+        for (int s = 0; s < w.kernel_width; ++s) {
+          if (r < rows.begin || r >= rows.end || s < columns.begin || s >= columns.end) continue;
+          const int at = args.planes.place(w, image, rows.first + r - origin, columns.first + s);
+          result.add({x[at]}, r * w.kernel_width + s);
         }
-      if constexpr (kKind == PoolKind::avg) result /= w.divisor(rows, columns);
-      args.y[to] = from_float<T>(result);
-      if (kKind == PoolKind::max && args.argmax != nullptr) args.argmax[to] = static_cast<std::uint8_t>(place);
+      if constexpr (kKind == PoolKind::avg) result.value[0] /= w.divisor(rows, columns);
+      args.y[to] = from_float<T>(result.value[0]);
+      if (kKind == PoolKind::max && args.argmax != nullptr) args.argmax[to] = result.place[0];
     });
     __syncthreads();
   }
@@ -134,6 +192,7 @@ template <class T>
 struct BackwardArgs {
   Windows windows;
   Pieces pieces;
+  int staged_elements;  // most that a block has of each tensor in shared memory
   const T* dy;
   const std::uint8_t* argmax;
   const T* y;  // or null
@@ -145,7 +204,7 @@ __global__ void __launch_bounds__(kThreads) unpool_pieces(BackwardArgs<T> args) 
   extern __shared__ uint4 shared_packs[];
   const Windows& w = args.windows;
   std::byte* memory = reinterpret_cast<std::byte*>(shared_packs);
-  const std::size_t tensor_bytes = staged_bytes<T>(args.pieces.staged_elements);
+  const std::size_t tensor_bytes = staged_bytes(args.staged_elements, sizeof(T));
   for (std::uint32_t index = blockIdx.x; index < args.pieces.count; index += gridDim.x) {
     const Piece piece = piece_at(args.pieces, index);
     const bool whole = args.pieces.bands.divisor() == 1;
@@ -153,27 +212,34 @@ __global__ void __launch_bounds__(kThreads) unpool_pieces(BackwardArgs<T> args) 
     const int end_p = whole ? w.out_height : w.end_window_row(piece.end_row - 1);
     const std::int64_t begin = (std::int64_t{piece.first_image} * w.out_height + first_p) * w.out_width;
     const int count = (whole ? piece.images * w.out_height : max(0, end_p - first_p)) * w.out_width;
-    const T* dy = stage(args.dy, begin, count, memory);
-    const T* y = args.y == nullptr ? nullptr : stage(args.y, begin, count, memory + tensor_bytes);
+    const std::int64_t elements = std::int64_t{args.pieces.images} * w.out_height * w.out_width;
+    const T* dy = stage(args.dy, elements, begin, count, memory);
+    const T* y = args.y == nullptr ? nullptr : stage(args.y, elements, begin, count, memory + tensor_bytes);
     const std::uint8_t* argmax = nullptr;
     if constexpr (kKind == PoolKind::max)
-      argmax = stage(args.argmax, begin, count, memory + (y == nullptr ? 1 : 2) * tensor_bytes);
+      argmax = stage(args.argmax, elements, begin, count, memory + (y == nullptr ? 1 : 2) * tensor_bytes);
     __syncthreads();
     const std::int64_t base = (std::int64_t{piece.first_image} * w.height + piece.first_row) * w.width;
     for_each_written(args.pieces, piece, base, [&](std::int64_t to, int image, int row, int column) {
-      const int last_p = w.end_window_row(row);
-      const int last_q = w.end_window_column(column);
+      const int last_p = static_cast<int>(w.by_stride_height.divide(static_cast<std::uint32_t>(row + w.pad_height)));
+      const int last_q = static_cast<int>(w.by_stride_width.divide(static_cast<std::uint32_t>(column + w.pad_width)));
       float dx = 0;
-      for (int p = w.first_window_row(row); p < last_p; ++p)
-        for (int q = w.first_window_column(column); q < last_q; ++q) {
-          const int at = (image * w.out_height + p - first_p) * w.out_width + q;
-          const float d = y == nullptr || to_float(y[at]) > 0 ? to_float(dy[at]) : 0.0f;
+      // As many windows for each element, in step with the warp's others.
+      for (int p = last_p - w.covering_rows(1) + 1; p <= last_p; ++p)
+#pragma unroll 1  // else some GPUs run out of registers
+        for (int q = last_q - w.covering_columns(1) + 1; q <= last_q; ++q) {
           const Windows::Span rows = w.rows_of(p);
           const Windows::Span columns = w.columns_of(q);
+          const int r = row - rows.first;
+          const int s = column - columns.first;
+          if (p < 0 || p >= w.out_height || r >= w.kernel_height) continue;
+          if (q < 0 || q >= w.out_width || s >= w.kernel_width) continue;
+          const int at = (image * w.out_height + p - first_p) * w.out_width + q;
+          const float d = y == nullptr || to_float(y[at]) > 0 ? to_float(dy[at]) : 0.0f;
           if constexpr (kKind == PoolKind::avg)
             dx += d / w.divisor(rows, columns);
-          else if (argmax[at] == (row - rows.first) * w.kernel_width + column - columns.first)
-            dx += d;
+          else
+            dx += argmax[at] == r * w.kernel_width + s ? d : 0.0f;
         }
       args.dx[to] = from_float<T>(dx);
     });
@@ -183,77 +249,92 @@ __global__ void __launch_bounds__(kThreads) unpool_pieces(BackwardArgs<T> args) 
 
 // One side of a pooling op: the images that blocks write, and those that they stage.
 struct Sides {
+  std::int64_t images;
   int rows, columns;                // written
   int staged_rows, staged_columns;  // of the other side's images
-  // Rows of the other side that `rows` written rows need at most.
-  int (*rows_needed)(const Windows& windows, int rows);
-  std::size_t bytes_per_staged_element;
+  // Rows of the other side that `count` written rows need at most.
+  int (Windows::*rows_needed)(int count) const;
 };
 
-// Nothing where not even one row fits into shared memory.
-std::optional<Pieces> cut(const Windows& windows, const Sides& sides, std::int64_t images, const CudaDevice& device) {
+// bytes(images, rows): of shared memory for a piece. Nothing where not even one row fits.
+template <class Bytes>
+std::optional<Pieces> cut(const Windows& windows, const Sides& sides, const Bytes& bytes, const CudaDevice& device) {
   Pieces pieces{};
-  pieces.images = static_cast<std::uint32_t>(images);
+  pieces.images = static_cast<std::uint32_t>(sides.images);
   pieces.rows = FastDivisor(sides.rows);
   pieces.columns = FastDivisor(sides.columns);
-  const auto fits = [&](std::int64_t staged) {
-    return static_cast<std::size_t>(staged) * sides.bytes_per_staged_element + 3 * 32 <= kSharedBytes;
-  };
-  const std::int64_t written = std::int64_t{sides.rows} * sides.columns;
-  const std::int64_t staged = std::int64_t{sides.staged_rows} * sides.staged_columns;
-  const std::int64_t larger = std::max(written, staged);
-  if (larger <= kPieceElements && fits(larger)) {
+  const std::int64_t larger =
+      std::max(std::int64_t{sides.rows} * sides.columns, std::int64_t{sides.staged_rows} * sides.staged_columns);
+  if (larger <= kPieceElements && bytes(1, sides.rows) <= kSharedBytes) {
     const std::int64_t most = std::max<std::int64_t>(1, kPieceElements / larger);
-    const std::int64_t fair = std::max<std::int64_t>(1, images / (std::int64_t{4} * device.multiprocessors()));
+    const std::int64_t fair = std::max<std::int64_t>(1, sides.images / (std::int64_t{4} * device.multiprocessors()));
     pieces.images_per_piece = static_cast<int>(std::min(most, fair));
+    while (bytes(pieces.images_per_piece, sides.rows) > kSharedBytes) --pieces.images_per_piece;
     pieces.band_rows = sides.rows;
-    pieces.bands = FastDivisor(1);
-    pieces.count = static_cast<std::uint32_t>((images + pieces.images_per_piece - 1) / pieces.images_per_piece);
-    pieces.staged_elements = static_cast<int>(pieces.images_per_piece * staged);
-    return fits(pieces.staged_elements) ? std::optional(pieces) : std::nullopt;
+    pieces.count = static_cast<std::uint32_t>((sides.images + pieces.images_per_piece - 1) / pieces.images_per_piece);
+    return pieces;
   }
-  int band_rows = std::max(1, std::min(sides.rows, kPieceElements / sides.columns));
-  const auto band_elements = [&] {
-    return std::int64_t{std::min(sides.staged_rows, sides.rows_needed(windows, band_rows))} * sides.staged_columns;
+  const auto staged_elements = [&](int rows) {
+    return std::int64_t{std::min(sides.staged_rows, (windows.*sides.rows_needed)(rows))} * sides.staged_columns;
   };
-  while (band_rows > 1 && (band_elements() > kPieceElements || !fits(band_elements()))) band_rows = (band_rows + 1) / 2;
-  if (!fits(band_elements())) return std::nullopt;
-  pieces.images_per_piece = 1;
-  pieces.band_rows = band_rows;
+  const auto too_much = [&](int rows) {
+    return std::max(std::int64_t{rows} * sides.columns, staged_elements(rows)) > kBandElements ||
+           bytes(1, rows) > kSharedBytes;
+  };
   // Two bands at least: with one the pieces would be whole images.
-  const std::int64_t bands = (sides.rows + band_rows - 1) / band_rows;
-  if (bands == 1) return std::nullopt;
+  int bands = 2;
+  const auto band_rows = [&] { return (sides.rows + bands - 1) / bands; };
+  while (band_rows() > 1 && too_much(band_rows())) ++bands;
+  if (sides.rows < bands || bytes(1, band_rows()) > kSharedBytes) return std::nullopt;
+  pieces.images_per_piece = 1;
+  pieces.band_rows = band_rows();
+  bands = (sides.rows + pieces.band_rows - 1) / pieces.band_rows;
   pieces.bands = FastDivisor(bands);
-  pieces.count = static_cast<std::uint32_t>(images * bands);
-  pieces.staged_elements = static_cast<int>(band_elements());
+  pieces.count = static_cast<std::uint32_t>(sides.images * bands);
   return pieces;
 }
 
-int input_rows_needed(const Windows& w, int out_rows) {
-  return (out_rows - 1) * w.stride_height + w.kernel_height;
-}
-int window_rows_needed(const Windows& w, int rows) {
-  return (rows + w.kernel_height - 2) / w.stride_height + 1;
+Planes planes_of(const Windows& w, int images, int rows) {
+  const auto cells = [](int extent, int stride) { return (extent + stride - 1) / stride; };
+  const bool whole = rows == w.out_height;
+  // A band begins anywhere between two multiples of the stride.
+  const int cell_rows =
+      whole ? cells(w.height, w.stride_height) : cells(w.rows_read(rows) + w.stride_height - 1, w.stride_height);
+  Planes planes{};
+  planes.row_pitch = bank_pitch(cells(w.width, w.stride_width), w.out_width, kBanks);
+  planes.image_pitch = bank_pitch(cell_rows * planes.row_pitch, w.out_height * w.out_width, kBanks);
+  planes.plane_pitch = bank_pitch(images * planes.image_pitch, cells(kBanks, w.stride_width), kBanks);
+  planes.as_in_memory = w.stride_height == 1 && w.stride_width == 1 && planes.row_pitch == w.width &&
+                        (images == 1 || planes.image_pitch == w.height * w.width);
+  planes.bytes = static_cast<std::size_t>(w.stride_height) * w.stride_width * planes.plane_pitch * sizeof(float);
+  return planes;
 }
 
 }  // namespace
 
 bool pool_planar(const PoolForwardArgs& args, const CudaDevice& device, cudaStream_t stream) {
   const Windows& w = args.windows;
-  const Sides sides{.rows = w.out_height,
+  const Sides sides{.images = args.samples * args.channels,
+                    .rows = w.out_height,
                     .columns = w.out_width,
                     .staged_rows = w.height,
                     .staged_columns = w.width,
-                    .rows_needed = input_rows_needed,
-                    .bytes_per_staged_element = size_of(args.dtype)};
-  const std::optional<Pieces> pieces = cut(w, sides, args.samples * args.channels, device);
-  if (!pieces || !aligned_for_packs(args.x)) return false;
+                    .rows_needed = &Windows::rows_read};
+  const auto bytes = [&](int images, int rows) { return planes_of(w, images, rows).bytes; };
+  const std::optional<Pieces> pieces = cut(w, sides, bytes, device);
+  if (!pieces) return false;
   with_element(args.dtype, [&](auto element) {
     using T = typename decltype(element)::type;
-    const ForwardArgs<T> kernel_args{w, *pieces, static_cast<const T*>(args.x), static_cast<T*>(args.y), args.argmax};
+    const ForwardArgs<T> kernel_args{w,
+                                     *pieces,
+                                     planes_of(w, pieces->images_per_piece, pieces->band_rows),
+                                     FastDivisor(w.height),
+                                     FastDivisor(w.width),
+                                     static_cast<const T*>(args.x),
+                                     static_cast<T*>(args.y),
+                                     args.argmax};
     const auto launch = [&](auto kernel) {
-      kernel<<<blocks_for(pieces->count, 1, device, 16), kThreads, staged_bytes<T>(pieces->staged_elements), stream>>>(
-          kernel_args);
+      kernel<<<blocks_for(pieces->count, 1, device, 16), kThreads, kernel_args.planes.bytes, stream>>>(kernel_args);
       check_launch("pool_pieces");
     };
     if (args.kind == PoolKind::max)
@@ -266,31 +347,37 @@ bool pool_planar(const PoolForwardArgs& args, const CudaDevice& device, cudaStre
 
 bool unpool_planar(const PoolBackwardArgs& args, const CudaDevice& device, cudaStream_t stream) {
   const Windows& w = args.windows;
-  const int staged_tensors = args.y == nullptr ? 1 : 2;
-  const bool has_argmax = args.kind == PoolKind::max;
-  const Sides sides{.rows = w.height,
+  const Sides sides{.images = args.samples * args.channels,
+                    .rows = w.height,
                     .columns = w.width,
                     .staged_rows = w.out_height,
                     .staged_columns = w.out_width,
-                    .rows_needed = window_rows_needed,
-                    .bytes_per_staged_element = staged_tensors * size_of(args.dtype) + (has_argmax ? 1 : 0)};
-  const std::optional<Pieces> pieces = cut(w, sides, args.samples * args.channels, device);
+                    .rows_needed = &Windows::covering_rows};
+  const auto staged_elements = [&](int images, int rows) {
+    return images * std::min(w.out_height, w.covering_rows(rows)) * w.out_width;
+  };
+  const auto bytes = [&](int images, int rows) {
+    const int elements = staged_elements(images, rows);
+    return (args.y == nullptr ? 1 : 2) * staged_bytes(elements, size_of(args.dtype)) +
+           (args.kind == PoolKind::max ? staged_bytes(elements, 1) : 0);
+  };
+  const std::optional<Pieces> pieces = cut(w, sides, bytes, device);
   if (!pieces || !aligned_for_packs(args.dy, args.y, args.argmax)) return false;
   with_element(args.dtype, [&](auto element) {
     using T = typename decltype(element)::type;
     const BackwardArgs<T> kernel_args{w,
                                       *pieces,
+                                      staged_elements(pieces->images_per_piece, pieces->band_rows),
                                       static_cast<const T*>(args.dy),
                                       args.argmax,
                                       static_cast<const T*>(args.y),
                                       static_cast<T*>(args.dx)};
-    const std::size_t bytes = staged_tensors * staged_bytes<T>(pieces->staged_elements) +
-                              (has_argmax ? staged_bytes<std::uint8_t>(pieces->staged_elements) : 0);
     const auto launch = [&](auto kernel) {
-      kernel<<<blocks_for(pieces->count, 1, device, 16), kThreads, bytes, stream>>>(kernel_args);
+      kernel<<<blocks_for(pieces->count, 1, device, 16), kThreads, bytes(pieces->images_per_piece, pieces->band_rows),
+               stream>>>(kernel_args);
       check_launch("unpool_pieces");
     };
-    if (has_argmax)
+    if (args.kind == PoolKind::max)
       launch(unpool_pieces<T, PoolKind::max>);
     else
       launch(unpool_pieces<T, PoolKind::avg>);

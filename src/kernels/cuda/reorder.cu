@@ -122,12 +122,13 @@ class ReorderKernel final : public CudaKernel {
       : CudaKernel(request),
         element_bytes_(size_of(request.in[0].dtype)),
         tiling_(tiling_of(transposition(request.in[0], request.out[0]), static_cast<std::int64_t>(element_bytes_))) {
-    TRIFOLD_CHECK(element_bytes_ == 2 || element_bytes_ == 4, "no reorder of elements of {} bytes", element_bytes_);
+    TRIFOLD_CHECK(element_bytes_ <= 4, "no reorder of elements of {} bytes", element_bytes_);
   }
 
   void run(const StepContext&) override {
     if (tiling_.tiles == 0) return;
-    element_bytes_ == 4 ? launch<std::uint32_t>() : launch<std::uint16_t>();
+    if (element_bytes_ == 4) return launch<std::uint32_t>();
+    element_bytes_ == 2 ? launch<std::uint16_t>() : launch<std::uint8_t>();
   }
 
  private:

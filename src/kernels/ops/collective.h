@@ -53,16 +53,21 @@ struct GatherChannels final : Op {
 
   std::string_view name() const override { return "gather_channels"; }
   std::string attributes() const override { return name_of(axis); }
+  bool takes_any_type() const override { return true; }
 };
 
-// in: x. The value leaves for another stage; its memory is left alone until that has it. Messages of one tag arrive in
-// the order they were sent.
+// in: x. The value leaves for another stage. Messages of one tag arrive in the order they were sent. Without copies x's
+// memory is left alone until the other stage has it: an activation's is, since its micro-batch comes back only after
+// that. A gradient's may be wanted by the next micro-batch before the stage that waits for it comes to receive it: up
+// to `copies` of them wait on their own.
 struct Send final : Op {
   int stage = 0;
   int tag = 0;
+  int copies = 0;
 
   std::string_view name() const override { return "send"; }
   std::string attributes() const override { return fmt::format("to stage {}", stage); }
+  bool takes_any_type() const override { return true; }
 };
 
 // out: x, as the other stage sent it.
@@ -72,6 +77,7 @@ struct Receive final : Op {
 
   std::string_view name() const override { return "receive"; }
   std::string attributes() const override { return fmt::format("from stage {}", stage); }
+  bool takes_any_type() const override { return true; }
 };
 
 }  // namespace trifold

@@ -39,6 +39,7 @@ struct Cast final : Op {
 
   std::string_view name() const override { return "cast"; }
   std::string attributes() const override { return scaled ? "scaled" : ""; }
+  bool takes_any_type() const override { return true; }
 };
 
 // in: x; out: x in another layout

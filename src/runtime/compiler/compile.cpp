@@ -34,6 +34,17 @@ ValueId add_placed_value(Program& program, Value value, Place place) {
   return program.graph.add_value(std::move(value));
 }
 
+// Kernels that keep memory from step to step have it apart from the arena.
+void place_lasting_memory(Program& program) {
+  std::size_t& used = program.memory.region_bytes[static_cast<int>(Region::messages)];
+  for (std::size_t i = 0; i < program.kernels.size(); ++i) {
+    if (!program.kernels[i] || program.kernels[i]->lasting_bytes() == 0) continue;
+    TRIFOLD_CHECK(program.kernels[i]->scratch_bytes() == 0, "a kernel has scratch or lasting memory, not both");
+    program.memory.scratch_offset[i] = used;
+    used += program.kernels[i]->lasting_bytes();
+  }
+}
+
 // The update comes after everything else: the whole arena is free for its scratch.
 void add_node(Program& program, Node node, const CompileOptions& options) {
   program.kernels.push_back(make_kernel_for(program, node, options));
@@ -122,6 +133,7 @@ Program compile(Graph graph, const CompileOptions& options) {
     scratch_bytes.push_back(program.kernels.back() ? program.kernels.back()->scratch_bytes() : 0);
   }
   program.memory = plan_memory(program.graph, program.descs, scratch_bytes, options.micro_batches);
+  place_lasting_memory(program);
   if (options.optimizer) add_update(program, options);
   return program;
 }

@@ -287,6 +287,8 @@ const char* name_of(Region region) {
       return "optimizer state";
     case Region::states:
       return "states";
+    case Region::messages:
+      return "messages";
     case Region::inputs:
       return "inputs";
     case Region::reports:

@@ -21,11 +21,12 @@ enum class Region {
   accumulated,  // flat: gradients summed over micro-batches
   optimizer,    // flat: the optimiser's state, as often as it needs the size of the parameters
   states,
-  inputs,  // slots too
+  messages,  // copies of what is on its way to another stage
+  inputs,    // slots too
   reports,
 };
 const char* name_of(Region region);
-inline constexpr int kRegions = 10;
+inline constexpr int kRegions = 11;
 
 struct Place {
   Region region = Region::none;
@@ -45,7 +46,7 @@ struct ArenaBlock {
 
 struct MemoryPlan {
   std::vector<Place> places;                // one a value; region none: never in memory
-  std::vector<std::size_t> scratch_offset;  // one a node, into the arena
+  std::vector<std::size_t> scratch_offset;  // one a node, into the arena (lasting memory: into the messages)
   std::vector<ArenaBlock> blocks;           // largest first
   std::size_t region_bytes[kRegions] = {};  // of all slots
   int slots = 1;

@@ -82,7 +82,12 @@ ObjectType source_type(const char* type, const char* help, Fields fields) {
                           .fallback = std::int64_t{1},
                           .minimum = 1,
                           .maximum = kMostLoaders,
-                          .help = "threads that load ahead"}};
+                          .help = "threads that load ahead"},
+                         {.name = "augment_on",
+                          .kind = FieldKind::choice,
+                          .fallback = std::string("auto"),
+                          .choices = {"auto", "host", "device"},
+                          .help = "where to augment and normalise; device: in the program; auto: device on a GPU"}};
   object.fields.insert(object.fields.end(), shared.begin(), shared.end());
   return object;
 }
@@ -173,12 +178,13 @@ void read_class_weights(const ObjectValues& data, std::int64_t classes, DataConf
   config.class_weighting = balanced ? ClassWeighting::balanced : ClassWeighting::none;
 }
 
-bool same(const Augmentation& a, const Augmentation& b) {
-  if (a.index() != b.index()) return false;
-  if (const auto* crop = std::get_if<RandomCrop>(&a)) return crop->padding_px == std::get<RandomCrop>(b).padding_px;
-  if (const auto* flip = std::get_if<HorizontalFlip>(&a))
-    return flip->probability == std::get<HorizontalFlip>(b).probability;
-  return std::get<Cutout>(a).side_px == std::get<Cutout>(b).side_px;
+AugmentOn read_augment_on(const ObjectValues& data, const DataConfig& config) {
+  const std::string& name = data.values.text("augment_on");
+  if (name == name_of(AugmentOn::automatic)) return AugmentOn::automatic;
+  if (name == name_of(AugmentOn::host)) return AugmentOn::host;
+  if (const std::string why = why_only_on_host(config); !why.empty())
+    fail_field(data, "augment_on", *data.node, "{}; set it to \"host\" or leave it out", why);
+  return AugmentOn::device;
 }
 
 }  // namespace
@@ -254,6 +260,7 @@ DataConfig read_data(const JsonNode& section, const NetworkSpec& model) {
   read_class_weights(data, model.classes, config);
   config.shard = data.values.text("shard");
   config.threads = static_cast<int>(data.values.integer("threads"));
+  config.augment_on = read_augment_on(data, config);
   return config;
 }
 
@@ -263,10 +270,30 @@ bool operator==(const DataConfig& a, const DataConfig& b) {
     return std::tie(s.type, s.path, s.input, s.classes, s.seed, s.image_folder.resize_shorter_px,
                     s.image_folder.random_resized_crop, s.image_folder.least_area, s.csv.label_column, s.csv.targets,
                     s.csv.test_path, s.synthetic.train_samples, s.synthetic.test_samples, c.normalize.mean,
-                    c.normalize.std, c.sampler, c.class_weighting, c.class_weights, c.shard, c.threads);
+                    c.normalize.std, c.augment, c.sampler, c.class_weighting, c.class_weights, c.shard, c.threads,
+                    c.augment_on);
   };
-  return parts(a) == parts(b) &&
-         std::equal(a.augment.begin(), a.augment.end(), b.augment.begin(), b.augment.end(), same);
+  return parts(a) == parts(b);
+}
+
+std::string why_only_on_host(const DataConfig& data) {
+  if (data.source.type == "csv") return "the rows of a csv are no bytes that a device could augment";
+  if (data.augment.size() > kMostAugmentations)
+    return fmt::format("a device applies {} augmentations at most, and there are {}", kMostAugmentations,
+                       data.augment.size());
+  return {};
+}
+
+const char* name_of(AugmentOn where) {
+  switch (where) {
+    case AugmentOn::automatic:
+      return "auto";
+    case AugmentOn::host:
+      return "host";
+    case AugmentOn::device:
+      return "device";
+  }
+  return "?";
 }
 
 const char* name_of(SampleOrder order) {

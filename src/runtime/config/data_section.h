@@ -16,6 +16,9 @@ namespace trifold {
 
 enum class ClassWeighting { none, balanced, listed };
 
+// Where images are augmented and normalised: by the loader's threads on the host, or by the program on its device.
+enum class AugmentOn { automatic, host, device };
+
 struct DataConfig {
   DataSource source;  // its path is absolute; its input and classes are the model's (synthetic: data.classes)
   Normalisation normalize;
@@ -25,6 +28,7 @@ struct DataConfig {
   std::vector<double> class_weights;  // [classes]; of ClassWeighting::listed only
   std::string shard = "index";        // how ranks divide the samples
   int threads = 1;                    // that load ahead
+  AugmentOn augment_on = AugmentOn::automatic;
 };
 
 bool operator==(const DataConfig& a, const DataConfig& b);
@@ -34,6 +38,10 @@ const NestedType& data_section();
 // `model` gives shape and classes to check against.
 DataConfig read_data(const JsonNode& section, const NetworkSpec& model);
 
+// Why only the loader can augment and normalise these samples; empty: a program can.
+std::string why_only_on_host(const DataConfig& data);
+
 const char* name_of(SampleOrder order);
+const char* name_of(AugmentOn where);
 
 }  // namespace trifold

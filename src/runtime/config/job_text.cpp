@@ -91,6 +91,7 @@ Json data_json(const DataConfig& data) {
   }
   json["shard"] = data.shard;
   json["threads"] = data.threads;
+  json["augment_on"] = name_of(data.augment_on);
   return json;
 }
 

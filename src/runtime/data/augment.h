@@ -1,14 +1,11 @@
-// From raw pixels to what a network reads. For training, a list of random changes applied in order; always, the
-// normalisation. The changes work on raw pixels, as torchvision's do on the PIL image: padding is zero (black) in raw
-// space and is normalised with the rest. Cutout fills with the mean, which is zero once normalised.
+// What the loader does to an image when the program does not do it itself (kernels/ops/prepare_images.h says what that
+// is): random changes of the raw pixels, and the normalisation.
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <variant>
 #include <vector>
 
-#include "runtime/core/philox.h"
+#include "kernels/ops/prepare_images.h"
 #include "runtime/data/dataset.h"
 
 namespace trifold {
@@ -20,21 +17,9 @@ struct Normalisation {
   std::vector<float> std{};
 };
 
-// A window of the image's own size, anywhere on the image padded by this many zero pixels on every side.
-struct RandomCrop {
-  int padding_px = 4;
-};
-
-struct HorizontalFlip {
-  float probability = 0.5f;
-};
-
-// A square, centred anywhere on the image and clipped by its edges, is blanked.
-struct Cutout {
-  int side_px = 8;
-};
-
-using Augmentation = std::variant<RandomCrop, HorizontalFlip, Cutout>;
+// What a job asks for, spelled out by channel and checked against the images. Errors name the job's fields.
+PrepareImagesArgs preparation_of(const ImageShape& shape, const Normalisation& normalisation,
+                                 std::vector<Augmentation> augmentations);
 
 // Thread-safe: all its calls are const and the scratch is the caller's.
 class Augmenter {
@@ -61,15 +46,7 @@ class Augmenter {
 
   ImageShape shape_;
   std::vector<Augmentation> augmentations_;
-  std::vector<float> scale_;  // [C]
-  std::vector<float> shift_;  // [C]
-  std::vector<float> blank_;  // [C], the mean in raw pixels
+  std::vector<ChannelNumbers> channels_;
 };
-
-// The numbers that augment one sample: the same on any rank and thread. `position` is the sample's place in the epoch,
-// so that a sample drawn twice in an epoch is changed differently each time.
-inline RandomSequence augment_sequence(std::uint64_t seed, std::int64_t epoch, std::int64_t position) {
-  return {seed, Purpose::augment, static_cast<std::uint32_t>(epoch), static_cast<std::uint64_t>(position)};
-}
 
 }  // namespace trifold

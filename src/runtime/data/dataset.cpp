@@ -4,10 +4,6 @@
 
 namespace trifold {
 
-std::string to_string(const ImageShape& shape) {
-  return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
-}
-
 void Dataset::read_pixels(std::int64_t index, RandomSequence*, std::span<std::uint8_t>) const {
   TRIFOLD_CHECK(false, "{} has no byte pixels", origin(index));
 }

@@ -6,21 +6,10 @@
 #include <span>
 #include <string>
 
+#include "runtime/core/image_shape.h"
 #include "runtime/core/philox.h"
 
 namespace trifold {
-
-struct ImageShape {
-  int channels = 0;
-  int height = 0;
-  int width = 0;
-
-  std::int64_t pixels() const { return static_cast<std::int64_t>(height) * width; }
-  std::int64_t elements() const { return channels * pixels(); }
-  bool operator==(const ImageShape&) const = default;
-};
-
-std::string to_string(const ImageShape& shape);  // "3x32x32"
 
 enum class Split { train, test };
 
@@ -49,7 +38,7 @@ class Dataset {
   virtual std::string origin(std::int64_t index) const = 0;  // where sample `index` came from, for messages
 
   // Fill `out` (image_shape().elements() long). Only the overload of pixel_type() may be called. `random` is null for
-  // evaluation; a source that crops at random while it decodes draws from it.
+  // evaluation; a source that crops at random while it decodes draws from it (augmentations have numbers of their own).
   virtual void read_pixels(std::int64_t index, RandomSequence* random, std::span<std::uint8_t> out) const;
   virtual void read_pixels(std::int64_t index, RandomSequence* random, std::span<float> out) const;
   // Fills `out` (target_width() long).

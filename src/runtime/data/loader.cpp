@@ -10,18 +10,18 @@ namespace trifold {
 struct Loader::Slot {
   Batch batch;
   std::vector<std::int64_t> indices;  // [N] of the data set; the first `batch.count` are valid
-  std::int64_t first_position = 0;    // of the first sample, within its epoch
   bool ready = false;                 // mutex_
   std::exception_ptr error;           // mutex_
 };
 
-// One image as raw pixels, and room to change it. Only those of the set's pixel type have a size.
+// One image as raw pixels, and room to change it. Only those of the set's pixel type have a size, and none where
+// batches are raw.
 struct Loader::Scratch {
   std::vector<std::uint8_t> bytes, spare_bytes;
   std::vector<float> floats, spare_floats;
 };
 
-Loader::Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, Augmenter augmenter,
+Loader::Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, std::optional<Augmenter> augmenter,
                const LoaderOptions& options)
     : dataset_(std::move(dataset)), sampler_(std::move(sampler)), augmenter_(std::move(augmenter)), options_(options) {
   const std::int64_t size = dataset_->size();
@@ -35,8 +35,10 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, Augmente
                 options_.slice.begin, options_.slice.end, options_.batch);
   TRIFOLD_CHECK(options_.threads >= 1 && options_.depth >= 1, "{} threads, {} batches ahead", options_.threads,
                 options_.depth);
-  TRIFOLD_CHECK(augmenter_.shape() == dataset_->image_shape(), "an augmenter for {} on images of {}",
-                to_string(augmenter_.shape()), to_string(dataset_->image_shape()));
+  const bool bytes = dataset_->pixel_type() == PixelType::u8;
+  TRIFOLD_CHECK(augmenter_ || bytes, "{}: no raw bytes to deliver", dataset_->origin(0));
+  TRIFOLD_CHECK(!augmenter_ || augmenter_->shape() == dataset_->image_shape(), "an augmenter for {} on images of {}",
+                to_string(augmenter_->shape()), to_string(dataset_->image_shape()));
   TRIFOLD_CHECK(sampler_.size() == size, "a sampler of {} for a set of {}", sampler_.size(), size);
   steps_per_epoch_ = options_.training ? size / options_.batch : (size + options_.batch - 1) / options_.batch;
   if (options_.start_epoch < 0 || options_.start_step < 0 || options_.start_step > steps_per_epoch_) {
@@ -51,18 +53,18 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, Augmente
   order_.resize(static_cast<std::size_t>(size));
   slots_.resize(static_cast<std::size_t>(options_.depth));
   for (Slot& slot : slots_) {
-    slot.batch.images.resize(samples * elements);
+    slot.batch.images.resize(augmenter_ ? samples * elements : 0);
+    slot.batch.raw.resize(augmenter_ ? 0 : samples * elements);
     slot.batch.labels.resize(samples);
     slot.batch.targets.resize(samples * static_cast<std::size_t>(dataset_->target_width()));
     slot.indices.resize(samples);
   }
   scratch_.resize(static_cast<std::size_t>(options_.threads));
   for (Scratch& scratch : scratch_) {
-    const bool bytes = dataset_->pixel_type() == PixelType::u8;
-    scratch.bytes.resize(bytes ? elements : 0);
-    scratch.spare_bytes.resize(bytes ? elements : 0);
+    scratch.bytes.resize(augmenter_ && bytes ? elements : 0);
+    scratch.spare_bytes.resize(scratch.bytes.size());
     scratch.floats.resize(bytes ? 0 : elements);
-    scratch.spare_floats.resize(bytes ? 0 : elements);
+    scratch.spare_floats.resize(scratch.floats.size());
   }
   threads_.reserve(scratch_.size());
   try {
@@ -152,14 +154,14 @@ void Loader::describe(std::int64_t ticket, Slot& slot) {
   batch.epoch = global_step / steps_per_epoch_;
   batch.step = global_step % steps_per_epoch_;
   batch.first_sample = global_step * options_.batch + options_.slice.begin;
-  slot.first_position = batch.step * options_.batch + options_.slice.begin;
-  const std::int64_t left = sampler_.size() - slot.first_position;
+  const std::int64_t first_position = batch.step * options_.batch + options_.slice.begin;
+  const std::int64_t left = sampler_.size() - first_position;
   batch.count = static_cast<int>(std::clamp<std::int64_t>(left, 0, options_.slice.size()));
   if (order_epoch_ != batch.epoch) {
     sampler_.fill_epoch(batch.epoch, order_);
     order_epoch_ = batch.epoch;
   }
-  if (batch.count > 0) std::copy_n(order_.data() + slot.first_position, batch.count, slot.indices.data());
+  if (batch.count > 0) std::copy_n(order_.data() + first_position, batch.count, slot.indices.data());
 }
 
 void Loader::fill(Slot& slot, Scratch& scratch) const {
@@ -167,34 +169,49 @@ void Loader::fill(Slot& slot, Scratch& scratch) const {
   const auto elements = static_cast<std::size_t>(dataset_->image_shape().elements());
   const auto target_width = static_cast<std::size_t>(dataset_->target_width());
   const auto count = static_cast<std::size_t>(batch.count);
-  const std::span<float> images(batch.images);
   const std::span<float> targets(batch.targets);
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t index = slot.indices[i];
     batch.labels[i] = dataset_->label(index);
     if (target_width > 0) dataset_->read_targets(index, targets.subspan(i * target_width, target_width));
-    if (!options_.read_images) continue;
-    const std::span<float> image = images.subspan(i * elements, elements);
-    const auto sample = static_cast<std::int64_t>(i);
-    if (dataset_->pixel_type() == PixelType::u8) {
-      fill_image(slot, sample, scratch.bytes, scratch.spare_bytes, image);
-    } else {
-      fill_image(slot, sample, scratch.floats, scratch.spare_floats, image);
-    }
+    if (options_.read_images) fill_image(slot, static_cast<std::int64_t>(i), scratch);
   }
-  std::fill(images.begin() + static_cast<std::ptrdiff_t>(count * elements), images.end(), 0.0f);
-  std::fill(batch.labels.begin() + static_cast<std::ptrdiff_t>(count), batch.labels.end(), 0);
-  std::fill(targets.begin() + static_cast<std::ptrdiff_t>(count * target_width), targets.end(), 0.0f);
+  const auto clear_from = [](auto& values, std::size_t begin) {
+    std::fill(values.begin() + static_cast<std::ptrdiff_t>(std::min(begin, values.size())), values.end(), 0);
+  };
+  clear_from(batch.images, count * elements);
+  clear_from(batch.raw, count * elements);
+  clear_from(batch.labels, count);
+  clear_from(batch.targets, count * target_width);
+}
+
+void Loader::fill_image(Slot& slot, std::int64_t sample, Scratch& scratch) const {
+  const auto elements = static_cast<std::size_t>(dataset_->image_shape().elements());
+  const std::size_t begin = static_cast<std::size_t>(sample) * elements;
+  Batch& batch = slot.batch;
+  if (!augmenter_) return read_raw(slot, sample, std::span(batch.raw).subspan(begin, elements));
+  const std::span<float> image = std::span(batch.images).subspan(begin, elements);
+  if (dataset_->pixel_type() == PixelType::u8)
+    prepare(slot, sample, scratch.bytes, scratch.spare_bytes, image);
+  else
+    prepare(slot, sample, scratch.floats, scratch.spare_floats, image);
+}
+
+// A source that draws has numbers of its own: what is drawn for the changes does not depend on it.
+template <class Pixel>
+void Loader::read_raw(const Slot& slot, std::int64_t sample, std::span<Pixel> out) const {
+  RandomSequence random(options_.seed, Purpose::decode, 0,
+                        static_cast<std::uint64_t>(slot.batch.first_sample + sample));
+  dataset_->read_pixels(slot.indices[static_cast<std::size_t>(sample)], options_.training ? &random : nullptr, out);
 }
 
 template <class Pixel>
-void Loader::fill_image(const Slot& slot, std::int64_t sample, std::vector<Pixel>& raw, std::vector<Pixel>& spare,
-                        std::span<float> out) const {
-  const std::int64_t index = slot.indices[static_cast<std::size_t>(sample)];
-  RandomSequence random = augment_sequence(options_.seed, slot.batch.epoch, slot.first_position + sample);
-  dataset_->read_pixels(index, options_.training ? &random : nullptr, std::span<Pixel>(raw));
-  if (options_.training) augmenter_.augment(std::span<Pixel>(raw), std::span<Pixel>(spare), random);
-  augmenter_.normalise(std::span<const Pixel>(raw), out);
+void Loader::prepare(const Slot& slot, std::int64_t sample, std::vector<Pixel>& raw, std::vector<Pixel>& spare,
+                     std::span<float> out) const {
+  read_raw(slot, sample, std::span<Pixel>(raw));
+  RandomSequence random = augment_sequence(options_.seed, slot.batch.first_sample + sample);
+  if (options_.training) augmenter_->augment(std::span<Pixel>(raw), std::span<Pixel>(spare), random);
+  augmenter_->normalise(std::span<const Pixel>(raw), out);
 }
 
 }  // namespace trifold

@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -19,7 +20,8 @@
 namespace trifold {
 
 struct Batch {
-  std::vector<float> images;         // [N, C, H, W] plain, normalised
+  std::vector<float> images;         // [N, C, H, W] plain, augmented and normalised; or else
+  std::vector<std::uint8_t> raw;     // the same as it was read, for a program that does this itself
   std::vector<std::int32_t> labels;  // [N]; zeros where the set has targets
   std::vector<float> targets;        // [N, target_width]
   std::int64_t epoch = 0;
@@ -42,7 +44,9 @@ struct LoaderOptions {
 
 class Loader {
  public:
-  Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, Augmenter augmenter, const LoaderOptions& options);
+  // Without an augmenter batches hold raw bytes; only where the set's pixels are bytes.
+  Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, std::optional<Augmenter> augmenter,
+         const LoaderOptions& options);
   ~Loader();  // stops the threads, whatever they are doing
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -67,14 +71,17 @@ class Loader {
   bool claim(std::int64_t* ticket);
   void describe(std::int64_t ticket, Slot& slot);
   void fill(Slot& slot, Scratch& scratch) const;
+  void fill_image(Slot& slot, std::int64_t sample, Scratch& scratch) const;
   template <class Pixel>
-  void fill_image(const Slot& slot, std::int64_t sample, std::vector<Pixel>& raw, std::vector<Pixel>& spare,
-                  std::span<float> out) const;
+  void read_raw(const Slot& slot, std::int64_t sample, std::span<Pixel> out) const;
+  template <class Pixel>
+  void prepare(const Slot& slot, std::int64_t sample, std::vector<Pixel>& raw, std::vector<Pixel>& spare,
+               std::span<float> out) const;
   void stop();
 
   std::shared_ptr<const Dataset> dataset_;
   Sampler sampler_;
-  Augmenter augmenter_;
+  std::optional<Augmenter> augmenter_;
   LoaderOptions options_;
   std::int64_t steps_per_epoch_ = 0;
   double waited_ms_ = 0;

@@ -106,8 +106,8 @@ void Executable::bind(std::size_t node, int slot) {
   const Node& bound = program_.graph.nodes[node];
   find(bound.in, in_data_);
   find(bound.out, out_data_);
-  program_.kernels[node]->bind(in_data_, out_data_,
-                               memory_->region(Region::arena) + program_.memory.scratch_offset[node]);
+  const Region region = program_.kernels[node]->lasting_bytes() > 0 ? Region::messages : Region::arena;
+  program_.kernels[node]->bind(in_data_, out_data_, memory_->region(region) + program_.memory.scratch_offset[node]);
 }
 
 template <class Do>

@@ -10,6 +10,7 @@
 #include "parallel/pipeline_schedule.h"
 #include "runtime/compiler/program.h"
 #include "runtime/core/device.h"
+#include "runtime/core/error.h"
 
 namespace trifold {
 
@@ -39,6 +40,8 @@ class Executable {
   // The next micro-batch of a slot: host memory to fill. It goes to the device with submit_inputs(), or else with the
   // work that reads it.
   float* images(int slot = 0) { return input<float>(program_.graph.images, slot); }
+  std::uint8_t* raw_images(int slot = 0) { return input<std::uint8_t>(program_.graph.images, slot); }
+  bool reads_raw_images() const { return program_.graph[program_.graph.images].dtype == DType::u8; }
   std::int32_t* labels(int slot = 0) { return input<std::int32_t>(program_.graph.labels, slot); }
   float* targets(int slot = 0) { return input<float>(program_.graph.targets, slot); }
   void submit_inputs(int slot = 0);
@@ -96,6 +99,8 @@ class Executable {
   };
   template <class T>
   T* input(ValueId id, int slot) {
+    const TensorDesc& desc = program_.descs[static_cast<std::size_t>(id)];
+    TRIFOLD_CHECK(size_of(desc.dtype) == sizeof(T), "'{}' is {}", program_.graph[id].name, to_string(desc));
     Input& input = inputs_[static_cast<std::size_t>(slot)];
     input.pending = true;
     return reinterpret_cast<T*>(input.port->host() + program_.memory.places[static_cast<std::size_t>(id)].offset);

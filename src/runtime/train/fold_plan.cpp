@@ -94,6 +94,9 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options) {
   plan.mesh = {.data = static_cast<int>(job.plan.dp),
                .pipeline = static_cast<int>(job.plan.pp),
                .tensor = static_cast<int>(job.plan.tp)};
+  if (plan.mesh.size() > 1 && !job_options.device->host_memory())
+    fail_input("{}: a plan of {} ranks ({}) runs on the CPU only in this version: set plan.device to \"cpu\"",
+               job.file.string(), plan.mesh.size(), to_string(plan.mesh));
   plan.threads = std::max(1, job_options.threads / plan.mesh.size());
   check_batch(job, plan);
   check_optimizer(job, plan);
@@ -119,6 +122,8 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options) {
   plan.layers_of_part = layers_of_parts(job, whole, plan.pipeline.stages * plan.pipeline.chunks);
   plan.cut = make_cut(plan.layers_of_part, plan.pipeline.stages);
   plan.cut.part_of_layer.resize(whole.layers.size(), plan.cut.parts - 1);
+  // No stage is further behind another than the pipeline is long, there and back.
+  plan.cut.gradient_copies = std::min(plan.pipeline.micro_batches, 2 * plan.cut.parts);
   return plan;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/train/job_data.h"
 
 #include "runtime/core/error.h"
+#include "runtime/train/device_choice.h"
 
 namespace trifold {
 namespace {
@@ -13,11 +14,18 @@ bool is_regression(const Job& job) {
 std::unique_ptr<Loader> make_loader(const Job& job, std::shared_ptr<const Dataset> dataset, SampleOrder order,
                                     std::vector<Augmentation> augmentations, const LoaderOptions& options) {
   Sampler sampler(*dataset, order, job.train.seed);
-  Augmenter augmenter(dataset->image_shape(), dataset->pixel_type(), job.data.normalize, std::move(augmentations));
+  std::optional<Augmenter> augmenter;
+  if (!program_prepares_images(job, *choose_device(job.plan.device, job.train.own_kernels).device))
+    augmenter.emplace(dataset->image_shape(), dataset->pixel_type(), job.data.normalize, std::move(augmentations));
   return std::make_unique<Loader>(std::move(dataset), std::move(sampler), std::move(augmenter), options);
 }
 
 }  // namespace
+
+bool program_prepares_images(const Job& job, const Device& device) {
+  if (job.data.augment_on != AugmentOn::automatic) return job.data.augment_on == AugmentOn::device;
+  return !device.host_memory() && why_only_on_host(job.data).empty();
+}
 
 std::shared_ptr<const Dataset> open_split(const Job& job, Split split) {
   std::shared_ptr<const Dataset> dataset = open_dataset(job.data.source, split);

@@ -4,12 +4,16 @@
 #include <memory>
 
 #include "runtime/config/job.h"
+#include "runtime/core/device.h"
 #include "runtime/data/loader.h"
 
 namespace trifold {
 
 // Opens a split and checks it against the model: shape, classes, targets.
 std::shared_ptr<const Dataset> open_split(const Job& job, Split split);
+
+// Whether the job's programs on this device augment and normalise the images, so that its loaders deliver raw bytes.
+bool program_prepares_images(const Job& job, const Device& device);
 
 // What a process reads of every batch.
 struct BatchShare {

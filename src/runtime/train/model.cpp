@@ -19,6 +19,8 @@ ModelContext context_for(const NetworkSpec& network, const ModelOptions& options
           .global_batch = global_batch,
           .bn_group = options.bn_group > 0 ? options.bn_group : options.batch / options.accumulate,
           .classes = network.classes,
+          .class_weights = {},
+          .prepare = options.prepare,
           .replicas = options.mesh.data,
           .replica = options.place.data,
           .tensor_parts = options.mesh.tensor,

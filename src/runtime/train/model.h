@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct ModelOptions {
   LossScaling loss_scaling = {};  // where a layer is in f16
   OptimizerArgs optimizer;
   bool decay_all = false;
+  std::optional<PrepareImagesArgs> prepare = {};       // the programs read raw bytes and do this with them first
   Mesh mesh = {};                                      // the job's ranks
   MeshPlace place = {};                                // this one's
   const RankGroups* ranks = nullptr;                   // null: programs that are only looked at, or a single rank's

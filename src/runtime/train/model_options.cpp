@@ -10,6 +10,7 @@
 #include "runtime/core/error.h"
 #include "runtime/core/parallel.h"
 #include "runtime/train/device_choice.h"
+#include "runtime/train/job_data.h"
 
 namespace trifold {
 namespace {
@@ -47,6 +48,8 @@ ModelOptions model_options(const Job& job) {
   options.loss_scaling = train.loss_scaling;
   options.optimizer = train.optimizer;
   options.decay_all = train.decay_bias;
+  if (program_prepares_images(job, *choice.device))
+    options.prepare = preparation_of(job.data.source.input, job.data.normalize, job.data.augment);
   say_what_is_computed_in_float(job, options);
   return options;
 }

@@ -85,6 +85,7 @@ std::optional<int> value_of(cudaDeviceAttr attribute, int device) {
     case cudaDevAttrLocalL1CacheSupported:
     case cudaDevAttrComputePreemptionSupported:
     case cudaDevAttrMemoryPoolsSupported:
+    case cudaDevAttrCooperativeLaunch:
       return 1;
     case cudaDevAttrAsyncEngineCount:
       return 3;
@@ -102,7 +103,6 @@ std::optional<int> value_of(cudaDeviceAttr attribute, int device) {
     case cudaDevAttrPageableMemoryAccess:
     case cudaDevAttrConcurrentManagedAccess:
     case cudaDevAttrCanUseHostPointerForRegisteredMem:
-    case cudaDevAttrCooperativeLaunch:
     case cudaDevAttrHostRegisterSupported:
     case cudaDevAttrDirectManagedMemAccessFromHost:
     case cudaDevAttrPageableMemoryAccessUsesHostPageTables:
@@ -189,6 +189,7 @@ GPUSIM_API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int d
   properties->globalL1CacheSupported = properties->localL1CacheSupported = 1;
   properties->computePreemptionSupported = 1;
   properties->memoryPoolsSupported = 1;
+  properties->cooperativeLaunch = 1;
   return cudaSuccess;
 }
 

@@ -7,6 +7,7 @@
 
 #include "cudart/api_call.h"
 #include "cudart/device_model.h"
+#include "cudart/occupancy.h"
 #include "cudart/registration.h"
 #include "cudart/statistics.h"
 #include "engine/device_faults.h"
@@ -19,6 +20,7 @@ struct Configuration {
   dim3 grid, block;
   std::size_t shared_bytes = 0;
   cudaStream_t stream = nullptr;
+  bool cooperative = false;
 };
 thread_local std::vector<Configuration> configurations;
 
@@ -59,6 +61,16 @@ std::optional<Refusal> check(const Configuration& asked, const RegisteredKernel&
                        " dynamic bytes of shared memory: the limit is " + std::to_string(kSharedBytesPerBlock) +
                        ", or what cudaFuncSetAttribute allowed (" + std::to_string(opt_in) + ")"};
   }
+  if (asked.cooperative) {
+    const std::uint64_t blocks = std::uint64_t{asked.grid.x} * asked.grid.y * asked.grid.z;
+    const int resident =
+        kMultiprocessors * blocks_per_multiprocessor(resources, static_cast<int>(threads), asked.shared_bytes);
+    if (blocks > static_cast<std::uint64_t>(resident)) {
+      return Refusal{cudaErrorCooperativeLaunchTooLarge, "a cooperative grid of " + std::to_string(blocks) +
+                                                             " blocks: the device holds " + std::to_string(resident) +
+                                                             " at once"};
+    }
+  }
   return std::nullopt;
 }
 
@@ -87,7 +99,8 @@ cudaError_t launch(ApiCall& call, RegisteredKernel* kernel, const Configuration&
                .block = {asked.block.x, asked.block.y, asked.block.z},
                .dynamic_shared_bytes = asked.shared_bytes,
                .parameters = {},
-               .statistics = nullptr};
+               .statistics = nullptr,
+               .cooperative = asked.cooperative};
   const auto parameters = std::make_shared<const std::vector<std::byte>>(pack_arguments(*lowered, arguments));
   Work work{.what = "kernel " + kernel->name,
             .run =
@@ -153,14 +166,18 @@ GPUSIM_API cudaError_t cudaLaunchKernel_ptsz(const void* host_stub, dim3 grid, d
 
 GPUSIM_API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* host_stub, void** arguments) {
   ApiCall call("cudaLaunchKernelExC");
+  Configuration asked{config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream};
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const auto attribute = config->attrs[i].id;
+    if (attribute == cudaLaunchAttributeCooperative) {
+      asked.cooperative = config->attrs[i].val.cooperative != 0;
+      continue;
+    }
     // These two change when a kernel runs, never what it computes in a program that is ordered correctly.
     const bool harmless = attribute == cudaLaunchAttributeIgnore || attribute == cudaLaunchAttributePriority;
     if (!harmless) return call.unsupported("launch attribute " + std::to_string(static_cast<int>(attribute)));
   }
-  return launch(call, find_registered_kernel(host_stub),
-                {config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream}, arguments);
+  return launch(call, find_registered_kernel(host_stub), asked, arguments);
 }
 
 GPUSIM_API cudaError_t cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t* config, const void* host_stub,
@@ -170,7 +187,13 @@ GPUSIM_API cudaError_t cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t* config
   return cudaLaunchKernelExC(&own_stream, host_stub, arguments);
 }
 
-GPUSIM_API cudaError_t cudaLaunchCooperativeKernel(const void*, dim3, dim3, void**, std::size_t, cudaStream_t) {
+GPUSIM_API cudaError_t cudaLaunchCooperativeKernel(const void* host_stub, dim3 grid, dim3 block, void** arguments,
+                                                   std::size_t shared_bytes, cudaStream_t stream) {
   ApiCall call("cudaLaunchCooperativeKernel");
-  return call.unsupported("blocks run one after another: a grid cannot be synchronised");
+  return launch(call, find_registered_kernel(host_stub), {grid, block, shared_bytes, stream, true}, arguments);
+}
+
+GPUSIM_API cudaError_t cudaLaunchCooperativeKernel_ptsz(const void* host_stub, dim3 grid, dim3 block, void** arguments,
+                                                        std::size_t shared_bytes, cudaStream_t stream) {
+  return cudaLaunchCooperativeKernel(host_stub, grid, block, arguments, shared_bytes, per_thread(stream));
 }

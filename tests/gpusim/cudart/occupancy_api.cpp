@@ -7,6 +7,7 @@
 
 #include "cudart/api_call.h"
 #include "cudart/device_model.h"
+#include "cudart/occupancy.h"
 #include "cudart/registration.h"
 
 using namespace gpusim;
@@ -33,15 +34,6 @@ std::size_t dynamic_limit(const RegisteredKernel& kernel, const KernelResources&
   return kSharedBytesPerBlock - std::min(kSharedBytesPerBlock, resources.static_shared_bytes);
 }
 
-int blocks_per_multiprocessor(const KernelResources& resources, int block_threads, std::size_t dynamic_bytes) {
-  const std::size_t shared = resources.static_shared_bytes + dynamic_bytes;
-  if (block_threads > resources.max_threads_per_block || shared > kSharedBytesPerBlockOptIn) return 0;
-  const int warps = (block_threads + kWarpLanes - 1) / kWarpLanes;
-  int blocks = std::min(kMaxBlocksPerMultiprocessor, kMaxThreadsPerMultiprocessor / kWarpLanes / warps);
-  if (shared > 0) blocks = std::min(blocks, static_cast<int>(kSharedBytesPerMultiprocessor / shared));
-  return blocks;
-}
-
 cudaError_t occupancy(ApiCall& call, int* blocks, const void* host_stub, int block_threads, std::size_t dynamic_bytes) {
   auto* kernel = kernel_of(call, host_stub);
   if (!kernel) return call.error;
@@ -52,6 +44,15 @@ cudaError_t occupancy(ApiCall& call, int* blocks, const void* host_stub, int blo
 }
 
 }  // namespace
+
+int gpusim::blocks_per_multiprocessor(const KernelResources& resources, int block_threads, std::size_t dynamic_bytes) {
+  const std::size_t shared = resources.static_shared_bytes + dynamic_bytes;
+  if (block_threads > resources.max_threads_per_block || shared > kSharedBytesPerBlockOptIn) return 0;
+  const int warps = (block_threads + kWarpLanes - 1) / kWarpLanes;
+  int blocks = std::min(kMaxBlocksPerMultiprocessor, kMaxThreadsPerMultiprocessor / kWarpLanes / warps);
+  if (shared > 0) blocks = std::min(blocks, static_cast<int>(kSharedBytesPerMultiprocessor / shared));
+  return blocks;
+}
 
 GPUSIM_API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* host_stub) {
   ApiCall call("cudaFuncGetAttributes");

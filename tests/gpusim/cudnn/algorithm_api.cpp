@@ -1,10 +1,14 @@
 // cudnnGet...Algorithm_v7, cudnnFind...Algorithm(Ex) and the workspace sizes of the three passes. "Found" times come
 // from the shape alone, so that a choice made by them repeats.
 #include <algorithm>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "cudnn/algorithms.h"
 #include "cudnn/handle.h"
+#include "engine/graph_capture.h"
+#include "engine/stream.h"
 
 namespace gpusim {
 namespace {
@@ -80,6 +84,33 @@ cudnnStatus_t find(const FindArgs& args, Perf* results) {
   return find(args, results, problem);
 }
 
+enum class SearchMemory { its_own, the_callers };
+
+// A search runs the algorithms and waits for them, which the handle's stream must not be capturing for; one that
+// allocates is forbidden by captures of other streams too.
+cudnnStatus_t check_capture(const FindArgs& args, SearchMemory memory) {
+  if (const auto status = check_handle(args.handle, args.function)) return status;
+  const std::lock_guard lock(simulator_lock());
+  CUstream_st* stream = find_stream(args.handle->stream);
+  std::optional<CaptureRefusal> refusal;
+  if (stream && stream->seat.capture) {
+    refusal = refuse_and_invalidate(*stream, CaptureError::unsupported,
+                                    "not allowed while the handle's stream captures; the capture is invalid");
+  } else if (memory == SearchMemory::its_own) {
+    refusal = admit_unsafe_call();
+  }
+  if (!refusal) return CUDNN_STATUS_SUCCESS;
+  const auto status = memory == SearchMemory::its_own ? CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED
+                                                      : CUDNN_STATUS_EXECUTION_FAILED_CUDART;
+  return refuse(status, std::string(args.function) + ": " + refusal->text);
+}
+
+template <class Perf>
+cudnnStatus_t search(const FindArgs& args, Perf* results) {
+  if (const auto status = check_capture(args, SearchMemory::its_own)) return status;
+  return find(args, results);
+}
+
 // The Ex functions try the algorithms on the caller's memory: the result's content is lost.
 cudnnStatus_t spoil(const FindArgs& args, const Scratch& result, void* workspace) {
   const std::string function = args.function;
@@ -145,7 +176,7 @@ GPUSIM_EXPORT cudnnStatus_t cudnnFindConvolutionForwardAlgorithm(cudnnHandle_t h
                                                                  const cudnnTensorDescriptor_t y, const int requested,
                                                                  int* returned,
                                                                  cudnnConvolutionFwdAlgoPerf_t* results) {
-  return find(
+  return search(
       {"cudnnFindConvolutionForwardAlgorithm", handle, Pass::forward, {x, w, convolution}, y, requested, returned},
       results);
 }
@@ -162,6 +193,7 @@ GPUSIM_EXPORT cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
                       requested,
                       returned,
                       bytes};
+  if (const auto status = check_capture(args, SearchMemory::the_callers)) return status;
   ConvolutionProblem problem;
   if (const auto status = find(args, results, problem)) return status;
   if (!x || !w) return refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, std::string(args.function) + ": x or w is null");
@@ -194,14 +226,14 @@ GPUSIM_EXPORT cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithm(
     cudnnHandle_t handle, const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t dy,
     const cudnnConvolutionDescriptor_t convolution, const cudnnTensorDescriptor_t dx, const int requested,
     int* returned, cudnnConvolutionBwdDataAlgoPerf_t* results) {
-  return find({"cudnnFindConvolutionBackwardDataAlgorithm",
-               handle,
-               Pass::backward_data,
-               {dx, w, convolution},
-               dy,
-               requested,
-               returned},
-              results);
+  return search({"cudnnFindConvolutionBackwardDataAlgorithm",
+                 handle,
+                 Pass::backward_data,
+                 {dx, w, convolution},
+                 dy,
+                 requested,
+                 returned},
+                results);
 }
 
 GPUSIM_EXPORT cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
@@ -217,6 +249,7 @@ GPUSIM_EXPORT cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
                       requested,
                       returned,
                       bytes};
+  if (const auto status = check_capture(args, SearchMemory::the_callers)) return status;
   ConvolutionProblem problem;
   if (const auto status = find(args, results, problem)) return status;
   if (!w || !dy) return refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, std::string(args.function) + ": w or dy is null");
@@ -249,14 +282,14 @@ GPUSIM_EXPORT cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithm(
     cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t dy,
     const cudnnConvolutionDescriptor_t convolution, const cudnnFilterDescriptor_t dw, const int requested,
     int* returned, cudnnConvolutionBwdFilterAlgoPerf_t* results) {
-  return find({"cudnnFindConvolutionBackwardFilterAlgorithm",
-               handle,
-               Pass::backward_filter,
-               {x, dw, convolution},
-               dy,
-               requested,
-               returned},
-              results);
+  return search({"cudnnFindConvolutionBackwardFilterAlgorithm",
+                 handle,
+                 Pass::backward_filter,
+                 {x, dw, convolution},
+                 dy,
+                 requested,
+                 returned},
+                results);
 }
 
 GPUSIM_EXPORT cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
@@ -272,6 +305,7 @@ GPUSIM_EXPORT cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
                       requested,
                       returned,
                       bytes};
+  if (const auto status = check_capture(args, SearchMemory::the_callers)) return status;
   ConvolutionProblem problem;
   if (const auto status = find(args, results, problem)) return status;
   if (!x || !dy) return refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, std::string(args.function) + ": x or dy is null");

@@ -92,6 +92,7 @@ void execute(Execution& run, const Instruction& i, std::uint32_t mask) {
     std::memcpy(&old, memory, sizeof(T));
     // Float sums in global memory flush subnormals; in shared memory they do not.
     const T fresh = changed<T, operation>(old, b[lane], c[lane], is_global);
+    if (is_global && std::memcmp(&fresh, &old, sizeof(T)) != 0) run.has_changed_memory = true;
     std::memcpy(memory, &fresh, sizeof(T));
     before[lane] = to_slot<T>(old);
   });

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <set>
+#include <iterator>
 
 namespace gpusim::ptx {
 namespace {
@@ -25,88 +25,30 @@ void BlockRaces::forget() {
   std::fill(cache_.begin(), cache_.end(), Cached{});
 }
 
-void BlockRaces::begin_launch() {
+void BlockRaces::begin_launch(std::uint32_t blocks, bool take_turns) {
   if (page_memory_ > kMemoryLimit) forget();
   if (segment_ > 0xc0000000U) {
     forget();
     segment_ = 1;
   }
   launch_first_ = ++segment_;
-  block_first_ = segment_;
-  any_fence_ = false;
-  block_starts_.clear();
-  variables_.clear();
-  acquired_.clear();
+  turn_first_ = segment_;
+  turns_.clear();
+  order_ = &serial_order_;
+  if (take_turns) order_ = &turn_order_;
+  order_->begin_launch(blocks);
 }
 
-void BlockRaces::begin_block() {
-  block_first_ = ++segment_;
-  block_starts_.push_back(block_first_);
-  fenced_ = 0;
-  acquired_.clear();
-}
-
-void BlockRaces::fence() {
-  fenced_ = segment_++;
-  any_fence_ = true;
-}
-
-void BlockRaces::synchronise(Address address, bool acquire, bool release) {
-  if (!any_fence_) return;  // nothing was released so far
-  const bool releases_something = release && fenced_ != 0;
-  auto found = variables_.find(address);
-  if (found == variables_.end()) {
-    if (!releases_something) return;
-    found = variables_.try_emplace(address).first;
-  }
-  SyncVariable& variable = found->second;
-  if (acquire && std::find(acquired_.begin(), acquired_.end(), &variable) == acquired_.end())
-    acquired_.push_back(&variable);
-  if (!releases_something) return;
-  if (!variable.releases.empty() && variable.releases.back().first == block_first_) {
-    variable.releases.back().last = fenced_;
-  } else {
-    variable.releases.push_back({block_first_, fenced_});
-  }
-  for (const SyncVariable* other : acquired_) {
-    if (other == &variable) continue;
-    auto known = std::find_if(variable.inherited.begin(), variable.inherited.end(),
-                              [other](const auto& entry) { return entry.first == other; });
-    if (known == variable.inherited.end()) {
-      variable.inherited.emplace_back(other, block_first_);
-    } else {
-      known->second = block_first_;
-    }
-  }
-}
-
-bool BlockRaces::releases(const SyncVariable& variable, std::uint32_t segment, std::uint32_t before) {
-  auto after = std::upper_bound(variable.releases.begin(), variable.releases.end(), segment,
-                                [](std::uint32_t value, const auto& release) { return value < release.first; });
-  if (after == variable.releases.begin()) return false;
-  const auto& release = *std::prev(after);
-  return segment <= release.last && release.first < before;
-}
-
-bool BlockRaces::is_ordered(std::uint32_t segment) const {
-  std::vector<std::pair<const SyncVariable*, std::uint32_t>> open;
-  for (const SyncVariable* variable : acquired_) open.emplace_back(variable, block_first_);
-  std::set<std::pair<const SyncVariable*, std::uint32_t>> seen(open.begin(), open.end());
-  while (!open.empty()) {
-    const auto [variable, before] = open.back();
-    open.pop_back();
-    if (releases(*variable, segment, before)) return true;
-    for (const auto& [other, upto] : variable->inherited) {
-      const std::pair entry{other, std::min(upto, before)};
-      if (seen.insert(entry).second) open.push_back(entry);
-    }
-  }
-  return false;
+void BlockRaces::begin_turn(std::uint32_t block) {
+  turn_first_ = ++segment_;
+  turns_.push_back({turn_first_, block});
+  order_->begin_turn(block, turn_first_);
 }
 
 std::uint32_t BlockRaces::block_of(std::uint32_t segment) const {
-  const auto after = std::upper_bound(block_starts_.begin(), block_starts_.end(), segment);
-  return static_cast<std::uint32_t>(after - block_starts_.begin()) - 1;
+  const auto after = std::upper_bound(turns_.begin(), turns_.end(), segment,
+                                      [](std::uint32_t value, const Turn& turn) { return value < turn.first; });
+  return std::prev(after)->block;
 }
 
 void BlockRaces::Page::refine(unsigned to_shift) {
@@ -132,15 +74,15 @@ BlockRaces::Page& BlockRaces::page_of(Address address) {
   return *page;
 }
 
-// Slow: only after a row showed a segment of another block of this launch.
+// Slow: only after a row showed a segment of another turn of this launch.
 void BlockRaces::judge(const std::uint32_t* row, std::size_t begin, std::size_t end, const char* what,
                        Verdict& verdict) const {
   if (verdict.conflict != 0) return;
   for (std::size_t at = begin; at < end; ++at) {
     const std::uint32_t other = row[at];
-    if (other < launch_first_ || other >= block_first_) continue;
+    if (other < launch_first_ || other >= turn_first_) continue;
     if (at > begin && other == row[at - 1]) continue;
-    if (is_ordered(other)) continue;
+    if (order_->is_before(block_of(other), other)) continue;
     verdict.conflict = other;
     verdict.other_access = what;
     return;
@@ -154,7 +96,7 @@ void BlockRaces::access_in_page(Page& page, std::size_t begin, std::size_t end, 
   std::uint32_t* last_read = page.cells.data() + kLastRead * grains;
   std::uint32_t* atomic = page.cells.data() + kAtomic * grains;
   const std::uint32_t base = launch_first_;
-  const std::uint32_t others = block_first_ - launch_first_;  // segment - base < others: another block of this launch
+  const std::uint32_t others = turn_first_ - launch_first_;  // segment - base < others: another turn of this launch
   const std::uint32_t now = segment_;
   std::uint32_t conflict = 0;
   std::uint32_t fresh = 0;
@@ -201,7 +143,11 @@ void BlockRaces::access_in_page(Page& page, std::size_t begin, std::size_t end, 
       judge(first_read, begin, end, "read", verdict);
     }
   }
-  if (use == Use::write) std::fill(written + begin, written + end, now);
+  if (use == Use::write) {
+    std::fill(written + begin, written + end, now);
+    // What is ordered after this write is ordered after the reads before it too.
+    if (order_ == &turn_order_) std::fill(first_read + begin, first_read + end, 0U);
+  }
   if (is_strong_change(use)) std::fill(atomic + begin, atomic + end, now);
 }
 

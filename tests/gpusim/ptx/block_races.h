@@ -1,20 +1,20 @@
-// Races between the blocks of one launch on global memory. Blocks run one after the other, so a conflict is two
-// accesses by different blocks that nothing orders. What orders them: a fence followed by an atomic on some address
-// releases what the block did before the fence; a later atomic on that address by another block acquires it.
+// Races between the blocks of one launch on global memory: two accesses by different blocks that nothing orders (see
+// block_order.h). Blocks run one after the other, or take turns.
 //
-// Time is cut into segments: a block starts one, and so does each of its fences. Memory remembers the segment of the
-// last plain write, the first and last plain read and the last atomic of each grain (4 bytes, less where narrower
-// accesses came). Segments only grow, over all launches, so nothing has to be cleared between them.
+// Time is cut into segments: a turn of a block starts one, and so does each of its fences. Memory remembers the segment
+// of the last plain write, the first and last plain read (where blocks take turns: since that write) and the last
+// atomic of each grain (4 bytes, less where narrower accesses came). Segments only grow, over all launches, so nothing
+// has to be cleared between them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
-#include "engine/device_memory.h"
+#include "ptx/serial_order.h"
+#include "ptx/turn_order.h"
 
 namespace gpusim::ptx {
 
@@ -34,11 +34,11 @@ class BlockRaces {
  public:
   static BlockRaces& get();  // never destroyed
 
-  void begin_launch();
-  void begin_block();
-  void fence();
+  void begin_launch(std::uint32_t blocks, bool take_turns);
+  void begin_turn(std::uint32_t block);
+  void fence() { order_->fence(segment_++); }
   // An atomic (or acquire load, release store) on the address.
-  void synchronise(Address address, bool acquire, bool release);
+  void synchronise(Address address, bool acquire, bool release) { order_->synchronise(address, acquire, release); }
 
   struct Verdict {
     bool first_touch = false;       // the launch had not accessed all of it so before
@@ -59,28 +59,23 @@ class BlockRaces {
     std::size_t grains() const { return kPageBytes >> shift; }
     void refine(unsigned to_shift);
   };
-  struct SyncVariable {
-    struct Release {
-      std::uint32_t first, last;  // segments of one block
-    };
-    std::vector<Release> releases;  // ascending
-    // What the releasing blocks had acquired themselves, and how far.
-    std::vector<std::pair<const SyncVariable*, std::uint32_t>> inherited;
+  struct Turn {
+    std::uint32_t first;  // segment
+    std::uint32_t block;
   };
 
   Page& page_of(Address address);
   void access_in_page(Page& page, std::size_t begin, std::size_t end, Use use, Verdict& verdict);
   void judge(const std::uint32_t* row, std::size_t begin, std::size_t end, const char* what, Verdict& verdict) const;
-  bool is_ordered(std::uint32_t segment) const;
-  static bool releases(const SyncVariable& variable, std::uint32_t segment, std::uint32_t before);
   void forget();
 
   std::uint32_t segment_ = 1;
   std::uint32_t launch_first_ = 1;
-  std::uint32_t block_first_ = 1;
-  std::uint32_t fenced_ = 0;  // last segment of the block that a fence closed; 0: none
-  bool any_fence_ = false;    // in this launch
-  std::vector<std::uint32_t> block_starts_;
+  std::uint32_t turn_first_ = 1;
+  std::vector<Turn> turns_;
+  SerialOrder serial_order_;
+  TurnOrder turn_order_;
+  BlockOrder* order_ = &serial_order_;  // of the launch at hand
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_;
   std::size_t page_memory_ = 0;  // bytes of all cells
@@ -90,9 +85,6 @@ class BlockRaces {
     Page* page = nullptr;
   };
   std::vector<Cached> cache_ = std::vector<Cached>(kCached);
-
-  std::unordered_map<Address, SyncVariable> variables_;
-  std::vector<const SyncVariable*> acquired_;  // by the block at hand
 };
 
 }  // namespace gpusim::ptx

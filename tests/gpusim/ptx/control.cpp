@@ -1,7 +1,8 @@
-// Lowering of control flow, barriers and fences. The scheduler executes all of it except fences and clocks.
+// Lowering of control flow, barriers and fences. The scheduler executes all of it except fences and sleep.
 #include "ptx/barrier.h"
 #include "ptx/execution.h"
 #include "ptx/lowering.h"
+#include "ptx/scheduler.h"
 
 namespace gpusim::ptx {
 namespace {
@@ -84,11 +85,16 @@ void lower_fence(Lowering& lowering) {
   lowering.emit(fence);
 }
 
+// Whoever sleeps waits for others.
+void execute_nanosleep(Execution& run, const Instruction& /*instruction*/, std::uint32_t /*mask*/) {
+  end_slice(run);
+}
+
 void lower_nanosleep(Lowering& lowering) {
   lowering.take_type();
   lowering.expect_arguments(1, 1);
   Instruction sleep = lowering.start();
-  sleep.handler = do_nothing;
+  sleep.handler = execute_nanosleep;
   lowering.emit(sleep);
 }
 

@@ -1,4 +1,4 @@
-// Set-up of a launch: registers, special registers, memory of a block.
+// Set-up of a launch and of a block: registers, special registers, memory.
 #include "ptx/execution.h"
 
 #include <algorithm>
@@ -10,12 +10,8 @@
 namespace gpusim::ptx {
 namespace {
 
-// Rows must be aligned for the host's vectors. Kept between launches: most are short.
-struct alignas(64) Line {
-  std::byte bytes[64];
-};
-std::byte* aligned_storage(std::vector<Line>& lines, std::size_t bytes) {
-  const std::size_t needed = bytes / sizeof(Line) + 1;
+std::byte* aligned_storage(std::vector<RowStorage::Line>& lines, std::size_t bytes) {
+  const std::size_t needed = bytes / sizeof(RowStorage::Line) + 1;
   if (lines.size() < needed) lines.resize(needed);
   return lines.front().bytes;
 }
@@ -49,10 +45,13 @@ void fill_warp_rows(const Execution& run, const Warp& warp) {
 
 }  // namespace
 
-Execution::Execution(PtxKernel& the_kernel, const Launch& the_launch)
-    : kernel(the_kernel), launch(the_launch), memory(DeviceMemory::get()), block_races(BlockRaces::get()) {
-  static thread_local std::vector<Line> constant_lines;
-  static thread_local std::vector<Line> register_lines;
+Execution::Execution(PtxKernel& the_kernel, const Launch& the_launch, RowStorage& storage,
+                     std::uint32_t& already_reported)
+    : kernel(the_kernel),
+      launch(the_launch),
+      memory(DeviceMemory::get()),
+      block_races(BlockRaces::get()),
+      reported(already_reported) {
   thread_count = static_cast<std::uint32_t>(launch.block.count());
   const std::uint32_t warp_count = (thread_count + kLanes - 1) / kLanes;
   shared_bytes = kernel.static_shared_bytes + launch.dynamic_shared_bytes;
@@ -61,7 +60,7 @@ Execution::Execution(PtxKernel& the_kernel, const Launch& the_launch)
   has_operation = current_operation() != nullptr;
   statistics = launch.statistics;
 
-  pools[1] = aligned_storage(constant_lines, kernel.constants.size());
+  pools[1] = aligned_storage(storage.constants, kernel.constants.size());
   std::memcpy(pools[1], kernel.constants.data(), kernel.constants.size());
   const std::uint32_t launch_rows[] = {launch.block.x,
                                        launch.block.y,
@@ -76,11 +75,13 @@ Execution::Execution(PtxKernel& the_kernel, const Launch& the_launch)
                                        1,
                                        warp_count,
                                        static_cast<std::uint32_t>(launch.dynamic_shared_bytes),
-                                       static_cast<std::uint32_t>(shared_bytes)};
+                                       static_cast<std::uint32_t>(shared_bytes),
+                                       0,
+                                       0};
   static_assert(std::size(launch_rows) == static_cast<std::size_t>(LaunchRow::count));
   for (std::uint32_t row = 0; row < std::size(launch_rows); ++row) fill_row(pools[1], row, launch_rows[row]);
 
-  std::byte* registers = aligned_storage(register_lines, kernel.register_bytes * warp_count);
+  std::byte* registers = aligned_storage(storage.registers, kernel.register_bytes * warp_count);
   predicate_file_.assign(std::size_t{kernel.predicate_count} * warp_count, 0);
   warps.resize(warp_count);
   for (std::uint32_t index = 0; index < warp_count; ++index) {
@@ -94,7 +95,11 @@ Execution::Execution(PtxKernel& the_kernel, const Launch& the_launch)
     fill_warp_rows(*this, one);
   }
   shared_races.configure(shared_bytes, kernel.smallest_shared_access, warp_count, kernel.has_partial_barriers);
-  block_races.begin_launch();
+}
+
+void Execution::set_grid_workspace(Address address) {
+  fill_row(pools[1], static_cast<std::uint32_t>(LaunchRow::envreg1), static_cast<std::uint32_t>(address >> 32));
+  fill_row(pools[1], static_cast<std::uint32_t>(LaunchRow::envreg2), static_cast<std::uint32_t>(address));
 }
 
 void Execution::begin_block(std::uint32_t number) {
@@ -104,7 +109,15 @@ void Execution::begin_block(std::uint32_t number) {
   fill_row(pools[1], static_cast<std::uint32_t>(LaunchRow::ctaid_y), number / grid.x % grid.y);
   fill_row(pools[1], static_cast<std::uint32_t>(LaunchRow::ctaid_z), number / grid.x / grid.y);
   shared_races.begin_block();
-  block_races.begin_block();
+  for (Warp& one : warps) {
+    one.alive = one.lanes;
+    one.splits.assign(1, Split{0, one.lanes, Wait::none, 0});
+    one.carry = 0;
+    one.rounds = 0;
+    one.copies.clear();
+  }
+  barrier_arrivals.fill(0);
+  branches = 0;
 }
 
 }  // namespace gpusim::ptx

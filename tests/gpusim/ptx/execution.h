@@ -1,5 +1,6 @@
-// The state of a launch while it runs: the block at hand, its warps with their splits, and the current place. Handlers
-// get it by reference; everything in it is used by one thread.
+// The state of a block while it runs: its warps with their splits, and the current place. The blocks of a launch use
+// one after the other, or have one each and take turns. Handlers get it by reference; everything in it is used by one
+// thread.
 #pragma once
 
 #include <array>
@@ -38,11 +39,23 @@ struct Warp {
   std::uint32_t* predicates = nullptr;
   std::uint32_t carry = 0;              // condition code of add.cc and the like
   std::uint32_t barrier_predicate = 0;  // of bar.red
+  std::uint32_t rounds = 0;             // how often a split was chosen to run
   AsyncCopies copies;
 };
 
+// Registers and constants. Their rows must be aligned for the host's vectors. Kept between launches: most are short.
+struct RowStorage {
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> constants;
+  std::vector<Line> registers;
+};
+
 struct Execution {
-  Execution(PtxKernel& the_kernel, const Launch& the_launch);
+  // `reported`: findings already reported in this launch, a bit each.
+  Execution(PtxKernel& the_kernel, const Launch& the_launch, RowStorage& storage, std::uint32_t& reported);
+  void set_grid_workspace(Address address);  // of a cooperative launch; 0: none
   void begin_block(std::uint32_t number);
 
   PtxKernel& kernel;
@@ -57,6 +70,9 @@ struct Execution {
   std::uint32_t pc = 0;
   std::uint64_t warp_instructions = 0;
   std::uint64_t lane_instructions = 0;
+  std::uint32_t slice = 0;          // branches that the warp at hand may take before others have their turn
+  std::uint64_t branches = 0;       // of the block so far, in whole slices
+  bool has_changed_memory = false;  // global memory; whoever looks at it clears it
 
   std::vector<Warp> warps;
   std::vector<std::byte> shared;
@@ -66,7 +82,7 @@ struct Execution {
   SharedRaces shared_races;
   BlockRaces& block_races;
   bool has_operation = false;  // the launch is an operation of a stream
-  std::uint32_t reported = 0;  // findings already reported in this launch, a bit each
+  std::uint32_t& reported;
   GpusimLaunch* statistics = nullptr;
 
  private:

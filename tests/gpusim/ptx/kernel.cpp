@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "ptx/execution.h"
+#include "ptx/grid.h"
 #include "ptx/lowering.h"
 #include "ptx/parser.h"
-#include "ptx/scheduler.h"
 
 namespace gpusim {
 
@@ -65,17 +65,18 @@ std::vector<std::byte> pack_arguments(const PtxKernel& kernel, void** arguments)
 
 namespace {
 
-void fill_statistics(const ptx::Execution& run, GpusimLaunch& statistics) {
-  std::snprintf(statistics.kernel, sizeof statistics.kernel, "%s", run.kernel.display_name.c_str());
-  const Dim3 sizes[] = {run.launch.grid, run.launch.block};
+void fill_statistics(const PtxKernel& kernel, const Launch& launch, const ptx::InstructionCounts& counts) {
+  GpusimLaunch& statistics = *launch.statistics;
+  std::snprintf(statistics.kernel, sizeof statistics.kernel, "%s", kernel.display_name.c_str());
+  const Dim3 sizes[] = {launch.grid, launch.block};
   std::uint32_t* outputs[] = {statistics.grid, statistics.block};
   for (std::size_t at = 0; at < 2; ++at) {
     outputs[at][0] = sizes[at].x;
     outputs[at][1] = sizes[at].y;
     outputs[at][2] = sizes[at].z;
   }
-  statistics.warp_instructions = run.warp_instructions;
-  statistics.lane_instructions = run.lane_instructions;
+  statistics.warp_instructions = counts.warps;
+  statistics.lane_instructions = counts.lanes;
 }
 
 }  // namespace
@@ -93,19 +94,15 @@ bool run_kernel(PtxKernel& kernel, const Launch& launch) {
     return false;
   }
   if (launch.statistics != nullptr) *launch.statistics = {};
-  ptx::Execution run(kernel, launch);
+  ptx::InstructionCounts counts;
   bool succeeded = true;
   try {
-    const auto blocks = static_cast<std::uint32_t>(launch.grid.count());
-    for (std::uint32_t number = 0; number < blocks; ++number) {
-      run.begin_block(number);
-      ptx::run_block(run);
-    }
+    ptx::run_grid(kernel, launch, counts);
   } catch (const ptx::Fault& fault) {
     report(fault.finding, fault.text);
     succeeded = false;
   }
-  if (launch.statistics != nullptr) fill_statistics(run, *launch.statistics);
+  if (launch.statistics != nullptr) fill_statistics(kernel, launch, counts);
   return succeeded;
 }
 

@@ -55,6 +55,7 @@ struct Launch {
   std::size_t dynamic_shared_bytes = 0;
   std::span<const std::byte> parameters;
   GpusimLaunch* statistics = nullptr;  // null: not counted
+  bool cooperative = false;            // blocks may wait for each other: they take turns
 };
 // Runs all blocks. False after a fault (already reported): the device's error is then sticky, as on a real one.
 bool run_kernel(PtxKernel& kernel, const Launch& launch);

@@ -31,6 +31,7 @@ class PtxKernel {
   std::size_t parameter_bytes = 0;
   unsigned smallest_shared_access = 4;  // bytes, at most 4: the grain of the shared-memory shadow
   bool has_partial_barriers = false;    // barriers of some warps only
+  bool needs_grid_workspace = false;    // reads its address, as cooperative_groups does
 };
 
 }  // namespace gpusim

@@ -202,6 +202,7 @@ Operand Lowering::source(std::span<const Token> text, Type type) {
     const Operand row = name == "WARP_SZ" ? constant(kLanes, Type::u32) : special_register(name);
     if (!row.exists()) unsupported("unknown name '" + std::string(name) + "'");
     if (bytes_of(type) == 8 || text.size() != 1) unsupported("special register as a 64-bit operand");
+    if (name.starts_with("%envreg")) kernel_.needs_grid_workspace = true;
     return row;
   }
   if (symbol.kind == Symbol::Kind::reg) {

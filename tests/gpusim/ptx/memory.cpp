@@ -118,6 +118,7 @@ void store(Execution& run, const Instruction& i, std::uint32_t mask) {
     count_access(*run.statistics, {space, addresses, mask, kBytes, true});
   if ((i.sub & kReleases) != 0) run.block_races.fence();
   if (i.strong) acquire_lanes(run, space, addresses, mask, true);
+  if (space == Space::global || space == Space::generic) run.has_changed_memory = true;
 
   const Operand* list = run.kernel.operands.data() + i.list;
   const Slot<M>* rows[count];

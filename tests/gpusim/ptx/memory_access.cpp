@@ -103,7 +103,7 @@ void check_shared_bounds(const Execution& run, std::uint32_t lane, std::uint64_t
   if (offset + bytes <= run.shared_bytes && offset + bytes >= bytes) return;
   fail(run, Finding::out_of_bounds, lane,
        std::string("out-of-bounds __shared__ ") + verb(use) + size_text(bytes) + ": offset " +
-           std::to_string(static_cast<std::int64_t>(offset)) + " of " + std::to_string(run.shared_bytes));
+           std::to_string(static_cast<std::int32_t>(offset)) + " of " + std::to_string(run.shared_bytes));
 }
 
 std::byte* shared_lane(Execution& run, std::uint32_t lane, std::uint64_t offset, std::size_t bytes, Use use) {
@@ -215,7 +215,8 @@ Space lane_addresses(Execution& run, const Instruction& instruction, std::uint32
   const auto offset = static_cast<std::uint64_t>(instruction.immediate);
   if (instruction.narrow_address) {
     const std::uint32_t* row = slots_of<std::uint32_t>(run, instruction.a);
-    for (std::uint32_t lane = 0; lane < kLanes; ++lane) addresses.lane[lane] = row[lane] + offset;
+    const auto narrow = static_cast<std::uint32_t>(offset);  // the sum wraps, as addresses of 32 bits do
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) addresses.lane[lane] = row[lane] + narrow;
   } else {
     const std::uint64_t* row = slots_of<std::uint64_t>(run, instruction.a);
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) addresses.lane[lane] = row[lane] + offset;

@@ -13,7 +13,7 @@ namespace gpusim::ptx {
 
 namespace {
 
-constexpr std::uint32_t kBranchesPerSlice = 1U << 16;
+constexpr std::uint32_t kRoundsOfOneSplit = 1023;  // a mask
 constexpr std::uint32_t kNoStop = ~std::uint32_t{0};
 
 template <bool statistics>
@@ -26,7 +26,7 @@ class WarpRunner {
     merge();
     for (;;) {
       if (!choose()) return false;
-      if (slice_ == 0) return true;
+      if (run_.slice == 0) return true;
       if (step_split()) merge();
     }
   }
@@ -43,7 +43,7 @@ class WarpRunner {
       return false;
     }
     // Lanes that spin on what others hold must not starve them.
-    if ((++rounds_ & 1023U) == 0) {
+    if ((++warp_.rounds & kRoundsOfOneSplit) == 0) {
       for (std::size_t at = 0; at < splits_.size(); ++at)
         if (splits_[at].wait == Wait::none && at != current_) {
           current_ = at;
@@ -118,7 +118,7 @@ class WarpRunner {
       splits_.push_back({instruction.target, taken, Wait::none, 0});
       return false;
     }
-    if (--slice_ == 0 || splits_.size() > 1) {
+    if (--run_.slice == 0 || splits_.size() > 1) {
       keep();
       return false;
     }
@@ -176,7 +176,7 @@ class WarpRunner {
     if constexpr (statistics) run_.statistics->divergent_branches += lanes_by_target.size() > 1 ? 1 : 0;
     splits_.erase(splits_.begin() + static_cast<std::ptrdiff_t>(current_));
     for (const auto& [target, lanes] : lanes_by_target) splits_.push_back({target, lanes, Wait::none, 0});
-    if (slice_ > 0) --slice_;
+    if (run_.slice > 0) --run_.slice;
   }
 
   // Lanes whose guard is false go on.
@@ -285,14 +285,18 @@ class WarpRunner {
   std::size_t current_ = 0;
   std::uint32_t pc_ = 0;
   std::uint32_t mask_ = 0;
-  std::uint32_t slice_ = kBranchesPerSlice;
-  std::uint32_t rounds_ = 0;
   std::vector<std::uint32_t> ready_;
 };
 
 }  // namespace
 
-bool run_warp(Execution& run, Warp& warp) {
+void end_slice(Execution& run) {
+  run.slice = 1;
+  run.warp->rounds |= kRoundsOfOneSplit;
+}
+
+bool run_warp(Execution& run, Warp& warp, std::uint32_t slice) {
+  run.slice = slice;
   run.warp = &warp;
   run.pools[0] = warp.registers;
   run.predicates = warp.predicates;

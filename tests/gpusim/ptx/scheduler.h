@@ -7,11 +7,11 @@
 
 namespace gpusim::ptx {
 
-// Until every split of the warp waits or has ended, or the time slice is over (a loop may wait for another warp).
-// True: it still has something to run.
-bool run_warp(Execution& run, Warp& warp);
+// Until every split of the warp waits or has ended, or the time slice is over (a loop may wait for another warp): that
+// many branches, or a nanosleep. True: it still has something to run.
+bool run_warp(Execution& run, Warp& warp, std::uint32_t slice);
 
-// The block at hand, to its end. Throws Fault.
-void run_block(Execution& run);
+// The warp at hand sleeps: its slice is over at its next branch, and another of its splits goes first then.
+void end_slice(Execution& run);
 
 }  // namespace gpusim::ptx

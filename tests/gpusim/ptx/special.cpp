@@ -39,6 +39,8 @@ constexpr std::array kLaunchRows{
     Named<LaunchRow>{"%nwarpid", LaunchRow::nwarpid},
     Named<LaunchRow>{"%dynamic_smem_size", LaunchRow::dynamic_shared_size},
     Named<LaunchRow>{"%total_smem_size", LaunchRow::total_shared_size},
+    Named<LaunchRow>{"%envreg1", LaunchRow::envreg1},
+    Named<LaunchRow>{"%envreg2", LaunchRow::envreg2},
 };
 
 }  // namespace

@@ -43,6 +43,8 @@ enum class LaunchRow : std::uint32_t {
   nwarpid,
   dynamic_shared_size,
   total_shared_size,
+  envreg1,  // with envreg2, lower: the address of a cooperative grid's workspace
+  envreg2,
   count
 };
 inline constexpr std::size_t kWarpRowBytes = static_cast<std::size_t>(WarpRow::count) * kRow32;

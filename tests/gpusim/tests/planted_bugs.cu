@@ -69,6 +69,31 @@ __global__ void divergent_barrier(float* x) {
   x[threadIdx.x] = 1.0f;
   __syncthreads();
 }
+// All blocks of the grid meet; in a launch that is not cooperative they never do.
+template <bool fenced = true>
+__device__ void grid_barrier(float* memory) {
+  auto* arrived = reinterpret_cast<unsigned*>(memory);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    if constexpr (fenced) __threadfence();
+    atomicAdd(arrived, 1u);
+    while (*static_cast<volatile unsigned*>(arrived) < gridDim.x) continue;  // BUG grid_barrier
+    if constexpr (fenced) __threadfence();
+  }
+  __syncthreads();
+}
+__global__ void meet(float* arrived) {
+  grid_barrier(arrived);
+}
+__global__ void grid_barrier_without_fence(float* x, float* arrived) {
+  if (threadIdx.x == 0) x[blockIdx.x] = 1.0f;
+  grid_barrier<false>(arrived);
+  if (threadIdx.x == 0) x[blockIdx.x + 32] = x[(blockIdx.x + 1) % gridDim.x];  // BUG grid_barrier_without_fence
+}
+__global__ void grid_barrier_that_a_block_skips(float* arrived) {
+  if (blockIdx.x == 3) return;
+  grid_barrier(arrived);
+}
 __global__ void much_dynamic_shared(float* x) {
   extern __shared__ float staged[];
   staged[threadIdx.x] = x[threadIdx.x];
@@ -273,6 +298,11 @@ void api_in_host_function(Setting& s) {
   cudaLaunchHostFunc(
       s.one, [](void*) { cudaDeviceSynchronize(); }, nullptr);
 }
+template <class... Parameters, class... Arguments>
+void launch_cooperatively(void (*kernel)(Parameters...), int blocks, Arguments... values) {
+  void* arguments[] = {&values...};
+  cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments);
+}
 const std::map<std::string, Bug> kBugs = {
     {"clean", clean},
     {"write_past_the_end", [](Setting& s) { write_past_the_end<<<kBlocks, kThreads>>>(s.x); }},
@@ -287,6 +317,12 @@ const std::map<std::string, Bug> kBugs = {
     {"shared_race", [](Setting& s) { shared_race<<<1, 128>>>(s.x); }},
     {"block_race", [](Setting& s) { block_race<<<4, 32>>>(s.x); }},
     {"divergent_barrier", [](Setting& s) { divergent_barrier<<<1, 64>>>(s.x); }},
+    {"grid_barrier_without_fence",
+     [](Setting& s) { launch_cooperatively(grid_barrier_without_fence, kBlocks, s.x, s.y); }},
+    {"grid_barrier_that_a_block_skips",
+     [](Setting& s) { launch_cooperatively(grid_barrier_that_a_block_skips, kBlocks, s.y); }},
+    {"grid_barrier_in_a_plain_launch", [](Setting& s) { meet<<<kBlocks, kThreads>>>(s.y); }},
+    {"cooperative_grid_too_large", [](Setting& s) { launch_cooperatively(meet, 33, s.y); }},
     {"block_too_large", [](Setting& s) { set<<<1, 2048>>>(s.x, kCount, 1.0f); }},
     {"empty_grid", [](Setting& s) { set<<<0, 32>>>(s.x, kCount, 1.0f); }},
     {"too_much_shared_memory", [](Setting& s) { much_dynamic_shared<<<1, 32, 60000>>>(s.x); }},

@@ -65,6 +65,7 @@ std::vector<Planted> catalogue() {
         name, finding, {"kernel (anonymous namespace)::" + name, "block " + block, "thread " + thread, place_of(name)}};
   };
   const std::string two_devices = "GPUSIM_DEVICES=2";
+  const std::string quick_to_despair = "GPUSIM_BRANCH_LIMIT=1";
   return {
       {"clean", ""},
       {"clean", "", {}, "GPUSIM_STRICT=1 GPUSIM_LEAKS=1"},
@@ -80,6 +81,19 @@ std::vector<Planted> catalogue() {
       {"shared_race", "shared_memory_race", {"::shared_race", "block (0,0,0)", "thread (", "planted_bugs.cu:"}},
       {"block_race", "block_race", {"block_race", place_of("block_race")}},
       {"divergent_barrier", "divergent_barrier", {"divergent_barrier", "block (0,0,0)"}},
+      {"grid_barrier_without_fence",
+       "block_race",
+       {"::grid_barrier_without_fence", "without anything that orders the two",
+        place_of("grid_barrier_without_fence")}},
+      {"grid_barrier_that_a_block_skips",
+       "deadlock",
+       {"::grid_barrier_that_a_block_skips", "1 of its 8 blocks have ended", "block (", place_of("grid_barrier")},
+       quick_to_despair},
+      {"grid_barrier_in_a_plain_launch",
+       "deadlock",
+       {"::meet", "blocks run in order", "block (0,0,0)", place_of("grid_barrier")},
+       quick_to_despair},
+      {"cooperative_grid_too_large", "invalid_launch", {"::meet", "33 blocks", "32 at once"}},
       {"block_too_large", "invalid_launch", {"set", "(2048,1,1)"}},
       {"empty_grid", "invalid_launch", {"set", "grid (0,1,1)"}},
       {"too_much_shared_memory", "invalid_launch", {"much_dynamic_shared", "60000", "49152"}},

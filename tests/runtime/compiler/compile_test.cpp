@@ -104,6 +104,24 @@ TEST(Compile, ResnetLosesItsReluAndAddPasses) {
   EXPECT_EQ(count_ops(program.graph, "reorder"), 0);
 }
 
+TEST(Compile, RawImagesArePreparedFirst) {
+  ModelOptions options = options_for(cpu_backend());
+  options.prepare = {.mean = {0.5f, 0.5f, 0.5f}, .deviation = {1, 1, 1}, .augmentations = {RandomCrop{2}}};
+  const Program training = compile_training(small_resnet(), options);
+  const Program evaluation = compile_evaluation(small_resnet(), options, training);
+
+  EXPECT_EQ(to_string(*training.graph.nodes.front().op), "prepare_images crop pad 2");
+  EXPECT_EQ(to_string(*evaluation.graph.nodes.front().op), "prepare_images");  // nothing random
+  EXPECT_EQ(count_ops(training.graph, "prepare_images"), 1);
+  EXPECT_EQ(count_ops(training.graph, "conv2d.backward_data"), 5);
+
+  const Value& raw = training.graph[training.graph.images];
+  EXPECT_EQ(raw.dtype, DType::u8);
+  const Place& place = training.memory.places[static_cast<std::size_t>(training.graph.images)];
+  EXPECT_EQ(place.region, Region::inputs);
+  EXPECT_EQ(place.bytes, static_cast<std::size_t>(raw.shape.elements()));
+}
+
 TEST(Compile, FirstLayerHasNoInputGradient) {
   const Program program = compile_training(small_resnet(), options_for(cpu_backend()));
   EXPECT_EQ(count_ops(program.graph, "conv2d.forward"), 6);

@@ -54,6 +54,7 @@ TEST(Job, DefaultsAreFilledIn) {
   EXPECT_EQ(job.train.checkpoint.every_epochs, 1);
   EXPECT_EQ(job.data.source.classes, 4);
   EXPECT_EQ(job.data.source.input, (ImageShape{1, 8, 8}));
+  EXPECT_EQ(job.data.augment_on, AugmentOn::automatic);
   EXPECT_EQ(job.plan, PlanConfig{});
   EXPECT_EQ(outline(job), "flatten_1(input) linear_1(flatten_1)");
   EXPECT_EQ(job.model.layers[1].place, "folder/first.json:1: /model/layers/1");
@@ -96,7 +97,7 @@ TEST(Job, DataSectionIsReadAndItsPathIsRelativeToTheJob) {
       "data": {"type": "csv", "path": "rows", "label_column": -1, "test_path": "/abs/test.csv",
                "normalize": {"mean": [0.1, 0.2, 0.3], "std": [0.5]},
                "augment": [{"type": "random_crop", "pad": 2}, {"type": "flip"}, {"type": "cutout", "size": 16}],
-               "sampler": "balanced", "class_weights": [1, 2, 0.5], "threads": 2}})",
+               "sampler": "balanced", "class_weights": [1, 2, 0.5], "threads": 2, "augment_on": "host"}})",
                             "/jobs/a/job.json");
   EXPECT_EQ(job.data.source.path, "/jobs/a/rows");
   EXPECT_EQ(job.data.source.csv.test_path, "/abs/test.csv");
@@ -109,6 +110,7 @@ TEST(Job, DataSectionIsReadAndItsPathIsRelativeToTheJob) {
   EXPECT_EQ(job.data.sampler, SampleOrder::balanced);
   EXPECT_EQ(job.data.class_weighting, ClassWeighting::listed);
   EXPECT_EQ(job.data.class_weights, (std::vector<double>{1, 2, 0.5}));
+  EXPECT_EQ(job.data.augment_on, AugmentOn::host);
 }
 
 TEST(Job, LayersMayComeInAnyOrder) {
@@ -174,8 +176,9 @@ TEST(Job, WrongOverridesNameTheOption) {
             "--set model.layers.7.out=1: /model/layers has 2 elements, so there is no 7 (the first is 0)");
   EXPECT_EQ(error_of(job, {parse_set("model.classes.x=1")}),
             "--set model.classes.x=1: /model/classes is 4, which has no 'x' in it");
-  EXPECT_EQ(error_of(job, parse_plan("dp=2,pp=2")),
-            "--plan dp=2,pp=2: /plan/dp: this version runs dp=1, tp=1, pp=1; 'dp' must be 1");
+  EXPECT_EQ(error_of(job, parse_plan("dp=2,zero=1")),
+            "--plan dp=2,zero=1: /plan/zero: this version has no other than 0");
+  EXPECT_EQ(error_of(job, parse_plan("dp=2,pp=2")), "accepted");
   EXPECT_EQ(error_of(job, parse_plan("dp=1,tp=1")), "accepted");
   EXPECT_THROW(parse_set("train.batch"), Error);
   EXPECT_THROW(parse_set("train..batch=1"), Error);
@@ -203,7 +206,7 @@ TEST(Job, TheResolvedJobLoadsAsAnEqualJob) {
       R"({"type": "synthetic", "classes": 3, "train_samples": 5, "test_samples": 6, "seed": 9, "sampler": "balanced"})",
       R"({"type": "csv", "path": "a", "label_column": "y", "targets": 2, "test_path": "b", "class_weights": "balanced"})",
       R"({"type": "image_folder", "path": "a", "resize": 9, "random_resized_crop": true, "least_area": 0.3,
-          "normalize": {"mean": [0.1], "std": [0.3]}, "class_weights": [1, 2, 3, 0.1], "threads": 2,
+          "normalize": {"mean": [0.1], "std": [0.3]}, "class_weights": [1, 2, 3, 0.1], "threads": 2, "augment_on": "device",
           "augment": [{"type": "random_crop", "pad": 1}, {"type": "flip", "probability": 0.1}, {"type": "cutout"}]})"};
   for (const std::string& train : trains) {
     for (const std::string& data : datas) {
@@ -225,6 +228,12 @@ TEST(Job, EqualityNotices) {
   EXPECT_FALSE(other == job);
   other = job;
   other.data.source.seed = 99;
+  EXPECT_FALSE(other == job);
+  other = job;
+  other.data.augment.emplace_back(Cutout{5});
+  EXPECT_FALSE(other == job);
+  other = job;
+  other.data.augment_on = AugmentOn::device;
   EXPECT_FALSE(other == job);
   other = job;
   other.model.layers[1].values.set("out", std::int64_t{5});

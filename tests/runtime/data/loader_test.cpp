@@ -15,7 +15,7 @@ using testing::input_error;
 
 constexpr ImageShape kShape{1, 4, 4};
 
-// Image i is all i (mod 256), its label i mod 7; reading may be slow, or fail at one sample.
+// Image i is all i (mod 256), its label i mod 7; reading may be slow, fail at one sample, or draw.
 class Numbered final : public Dataset {
  public:
   explicit Numbered(std::int64_t size) : size_(size) {}
@@ -25,14 +25,17 @@ class Numbered final : public Dataset {
   int label(std::int64_t index) const override { return static_cast<int>(index % 7); }
   std::string origin(std::int64_t index) const override { return "numbered " + std::to_string(index); }
   using Dataset::read_pixels;
-  void read_pixels(std::int64_t index, RandomSequence*, std::span<std::uint8_t> out) const override {
+  void read_pixels(std::int64_t index, RandomSequence* random, std::span<std::uint8_t> out) const override {
     if (index == bad_index) fail_input("{}: damaged", origin(index));
     if (slow_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(slow_us * (1 + index % 3)));
     std::fill(out.begin(), out.end(), static_cast<std::uint8_t>(index));
+    if (draws && random != nullptr)
+      for (std::int64_t i = 0; i <= index % 5; ++i) out[0] = static_cast<std::uint8_t>(random->below(256));
   }
 
   std::int64_t bad_index = -1;
   int slow_us = 0;
+  bool draws = false;  // as many numbers as the index says, for the first pixel
 
  private:
   std::int64_t size_;
@@ -109,6 +112,50 @@ TEST(Loader, ResumesExactly) {
   expect_equal(after.next(), expected[6]);
 }
 
+// What a program makes of raw bytes is what the loader would have made of them, even where the source draws as it
+// reads.
+TEST(Loader, WithoutAnAugmenterBatchesAreRaw) {
+  const auto set = std::make_shared<Numbered>(50);
+  set->draws = true;
+  const std::vector<Augmentation> list = {RandomCrop{1}, HorizontalFlip{}};
+  Loader prepared = make_loader(set, {.batch = 8, .seed = 3}, list);
+  Loader raw(set, Sampler(*set, SampleOrder::shuffled, 11), std::nullopt, {.batch = 8, .seed = 3, .threads = 2});
+  const Augmenter augmenter(kShape, PixelType::u8, {}, list);
+  std::vector<std::uint8_t> scratch(16);
+  for (int step = 0; step < 13; ++step) {  // six steps an epoch
+    const Batch expected = take(prepared, 1)[0];
+    Batch found = take(raw, 1)[0];
+    EXPECT_TRUE(found.images.empty());
+    EXPECT_EQ(found.labels, expected.labels);
+    EXPECT_EQ(found.first_sample, expected.first_sample);
+    std::vector<float> images(found.raw.size());
+    for (std::size_t i = 0; i < 8; ++i) {
+      const std::span<std::uint8_t> pixels = std::span(found.raw).subspan(i * 16, 16);
+      RandomSequence random = augment_sequence(3, found.first_sample + static_cast<std::int64_t>(i));
+      augmenter.augment(pixels, scratch, random);
+      augmenter.normalise(std::span<const std::uint8_t>(pixels), std::span(images).subspan(i * 16, 16));
+    }
+    EXPECT_EQ(images, expected.images) << "step " << step;
+  }
+}
+
+TEST(Loader, ARawTailIsZeros) {
+  const auto set = std::make_shared<Numbered>(5);
+  Loader loader(set, Sampler(*set, SampleOrder::sequential, 1), std::nullopt,
+                {.batch = 4, .training = false, .depth = 1});  // the tail comes where a whole batch was
+  EXPECT_EQ(take(loader, 1)[0].raw[3 * 16], 3);
+  const Batch tail = take(loader, 1)[0];
+  EXPECT_EQ(tail.count, 1);
+  EXPECT_EQ(tail.raw[0], 4);
+  EXPECT_EQ(std::vector<std::uint8_t>(tail.raw.begin() + 16, tail.raw.end()), std::vector<std::uint8_t>(3 * 16));
+}
+
+TEST(Loader, NumbersAreNotDeliveredRaw) {
+  const testing::TemporaryFolder folder;
+  const std::shared_ptr<const Dataset> set = open_csv(folder.write("t.csv", "1,2,0\n3,4,1\n"), Split::train, {}, {});
+  EXPECT_THROW(Loader(set, Sampler(*set, SampleOrder::sequential, 1), std::nullopt, {.batch = 2}), Error);
+}
+
 TEST(Loader, SlicesMakeTheGlobalBatch) {
   const auto set = std::make_shared<Numbered>(50);
   Loader whole = make_loader(set, {.batch = 8, .seed = 3});
@@ -129,7 +176,7 @@ TEST(Loader, SlicesMakeTheGlobalBatch) {
 
 TEST(Loader, EvaluationReportsItsTail) {
   const auto set = std::make_shared<Numbered>(21);
-  Loader loader = make_loader(set, {.batch = 8, .training = false}, {HorizontalFlip{1.0f}});
+  Loader loader = make_loader(set, {.batch = 8, .training = false, .depth = 1}, {HorizontalFlip{1.0f}});
   ASSERT_EQ(loader.steps_per_epoch(), 3);
   take(loader, 2);
   const Batch tail = take(loader, 1)[0];

@@ -170,8 +170,8 @@ TEST(FoldedPrecision, Bf16FollowsOneRank) {
   options.steps = 10;
   const FoldRun single = run_fold(small_tutorial(), {}, options);
   for (const PlanConfig& plan : {PlanConfig{.dp = 2}, PlanConfig{.tp = 2}, PlanConfig{.pp = 2, .micro_batches = 4}})
-    // Sums in another order round to other 16-bit numbers: 8 bits of a gradient.
-    expect_losses_near(run_fold(small_tutorial(), plan, options), single, 3e-3);
+    // Sums in another order round to other numbers of 8 bits, 4e-3 apart; ten steps of training add some of them up.
+    expect_losses_near(run_fold(small_tutorial(), plan, options), single, 1e-2);
 }
 
 // --- refusals

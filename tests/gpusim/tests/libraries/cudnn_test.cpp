@@ -333,6 +333,46 @@ TEST_F(CudnnTest, ConvolutionsAreCapturedIntoGraphs) {
   cudaGraphDestroy(graph);
 }
 
+// They run and time the algorithms, which a graph cannot hold.
+TEST_F(CudnnTest, ReportsSearchesInACapture) {
+  const Conv conv({});
+  const Expected all = expected_of({});
+  const DeviceArray<float> x(all.x), w(all.w), y(conv.shape.y());
+  const DeviceArray<char> workspace(64);
+  std::array<cudnnConvolutionFwdAlgoPerf_t, 8> results = {};
+  int count = 0;
+  const auto get = [&] {
+    return cudnnGetConvolutionForwardAlgorithm_v7(conv.handle, conv.x, conv.w, conv.conv, conv.y, 8, &count,
+                                                  results.data());
+  };
+  const auto find = [&] {
+    return cudnnFindConvolutionForwardAlgorithm(conv.handle, conv.x, conv.w, conv.conv, conv.y, 8, &count,
+                                                results.data());
+  };
+  const auto find_here = [&] {
+    return cudnnFindConvolutionForwardAlgorithmEx(conv.handle, conv.x, x.get(), conv.w, w.get(), conv.conv, conv.y,
+                                                  y.get(), 8, &count, results.data(), workspace.get(), 64);
+  };
+  const auto in_capture_of = [](const Stream& stream, const auto& call) {
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal), cudaSuccess);
+    const cudnnStatus_t status = call();
+    const bool is_good = cudaStreamEndCapture(stream.get(), &graph) == cudaSuccess;
+    if (graph) cudaGraphDestroy(graph);
+    EXPECT_EQ(is_good, status == CUDNN_STATUS_SUCCESS);
+    return status;
+  };
+  EXPECT_EQ(in_capture_of(conv.stream, get), CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(in_capture_of(conv.stream, find), CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED);
+  expect_report("invalid_call", "cudnnFindConvolutionForwardAlgorithm: not allowed while");
+  EXPECT_EQ(in_capture_of(conv.stream, find_here), CUDNN_STATUS_EXECUTION_FAILED_CUDART);
+  expect_report("invalid_call", "cudnnFindConvolutionForwardAlgorithmEx: not allowed while");
+  const Stream other;
+  EXPECT_EQ(in_capture_of(other, find), CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED);
+  expect_report("invalid_call", "not allowed while a stream captures");
+  EXPECT_EQ(in_capture_of(other, find_here), CUDNN_STATUS_SUCCESS);
+}
+
 // One forward convolution that is wrong in some way.
 cudnnStatus_t forward(const Conv& conv, const void* x, const void* w, void* y, cudnnConvolutionFwdAlgo_t algo) {
   const float one = 1, zero = 0;

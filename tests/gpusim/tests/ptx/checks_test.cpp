@@ -98,6 +98,8 @@ TEST(GlobalMemory, UninitialisedReads) {
 TEST(SharedMemory, BoundsOfSharedLocalAndParameters) {
   expect_fault("st.shared.u32 [%r3+272], t;", Finding::out_of_bounds);
   expect_clean("st.shared.u32 [%r3+256], t;");
+  expect_clean("add.u32 %r4, %r3, -8; st.shared.u32 [%r4+8], t;");
+  expect_fault("st.shared.u32 [%r3+-4], t;", Finding::out_of_bounds);
   expect_fault(".local .align 4 .b8 frame[16]; mov.u64 %rd1, frame; st.local.u32 [%rd1+16], t;",
                Finding::out_of_bounds);
   expect_fault("mov.u64 %rd1, px; ld.param.u64 %rd2, [%rd1+16];", Finding::out_of_bounds);
@@ -195,6 +197,20 @@ TEST(Blocks, ReleaseIsHandedOn) {
       "ONE: atom.global.add.u32 %r4, [x+512], 1; membar.gl; red.global.add.u32 [x+516], 1; bra END;\n"
       "TWO: atom.global.add.u32 %r4, [x+516], 1; ld.global.u32 %r5, [x];\nEND:",
       {3}, {1});
+}
+
+// As in a decoupled look-back: every block takes what the eight before it have released, and releases it again.
+TEST(Blocks, ReleaseIsHandedOnThroughManyBlocks) {
+  const std::string chain =
+      "add.u64 %rd2, x, 512; setp.ne.u32 %p1, block, 0; @%p1 bra LOOK; st.global.u32 [x], 1; bra OWN;\n"
+      "LOOK: max.u32 %r4, block, 8; sub.u32 %r4, %r4, 8;\n"
+      "BACK: mad.wide.u32 %rd3, %r4, 4, %rd2; ld.volatile.global.u32 %r5, [%rd3]; add.u32 %r4, %r4, 1;\n"
+      "setp.lt.u32 %p1, %r4, block; @%p1 bra BACK; ld.global.u32 %r6, [x];\nOWN: ";
+  const std::string own = "mad.wide.u32 %rd3, block, 4, %rd2; st.volatile.global.u32 [%rd3], 1;";
+  expect_clean(chain + "membar.gl;" + own, {100}, {1});
+  expect_note(chain + own, Finding::block_race, {100}, {1});
+  // The blocks in between have nothing of their own to release, but hand on what they know only behind a fence.
+  expect_note(chain + "setp.eq.u32 %p2, block, 0; @%p2 membar.gl;" + own, Finding::block_race, {100}, {1});
 }
 
 TEST(Barriers, Divergence) {

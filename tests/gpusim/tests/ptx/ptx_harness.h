@@ -57,6 +57,7 @@ struct LaunchSize {
   Dim3 block;
   std::size_t dynamic_shared_bytes = 0;
   GpusimLaunch* statistics = nullptr;
+  bool cooperative = false;
 };
 
 // Arguments are passed by value, in the order and with the sizes of the kernel's parameters.
@@ -70,7 +71,8 @@ bool run(PtxModule& module, const LaunchSize& size, Arguments... arguments) {
                               .block = size.block,
                               .dynamic_shared_bytes = size.dynamic_shared_bytes,
                               .parameters = block,
-                              .statistics = size.statistics});
+                              .statistics = size.statistics,
+                              .cooperative = size.cooperative});
 }
 template <class... Arguments>
 bool run(const std::string& text, const LaunchSize& size, Arguments... arguments) {
