@@ -117,7 +117,7 @@ std::string memory_table(const Comparison& found) {
     table.add({plan.plan, std::to_string(most - plan.memory.begin()), mb_text(most->planned_bytes()),
                mb_text(most->found_bytes()), of({Region::arena, Region::kept}), of({Region::parameters}),
                of({Region::gradients, Region::accumulated}), of({Region::optimizer}), of({Region::inputs}),
-               of({Region::states, Region::reports})});
+               of({Region::states, Region::messages, Region::reports})});
   }
   return "memory of the rank that takes most, MB\n" + table.text();
 }

@@ -122,8 +122,9 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options) {
   plan.layers_of_part = layers_of_parts(job, whole, plan.pipeline.stages * plan.pipeline.chunks);
   plan.cut = make_cut(plan.layers_of_part, plan.pipeline.stages);
   plan.cut.part_of_layer.resize(whole.layers.size(), plan.cut.parts - 1);
-  // No stage is further behind another than the pipeline is long, there and back.
-  plan.cut.gradient_copies = std::min(plan.pipeline.micro_batches, 2 * plan.cut.parts);
+  // The stage before takes gradients as they come, one behind at most. With chunks it may first have to wait for an
+  // activation of this stage: it is never further behind than the pipeline is long, there and back.
+  plan.cut.gradient_copies = std::min(plan.pipeline.micro_batches, plan.pipeline.chunks > 1 ? 2 * plan.cut.parts : 2);
   return plan;
 }
 
