@@ -144,6 +144,19 @@ void Watch::leave() {
   stop();
 }
 
+void Watch::await_others(std::chrono::milliseconds patience) {
+  const auto deadline = Clock::now() + patience;
+  for (Peer& peer : peers_) {
+    std::vector<std::string> lines;
+    while (peer.open) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+      pollfd event{peer.socket.descriptor(), POLLIN, 0};
+      if (left.count() <= 0 || (::poll(&event, 1, static_cast<int>(left.count())) == 0)) return;
+      peer.open = peer.socket.receive(lines);
+    }
+  }
+}
+
 // --- the watch's thread
 
 void Watch::run() {

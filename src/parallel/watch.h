@@ -60,6 +60,8 @@ class Watch {
 
   // The end of a job in which nothing failed.
   void leave();
+  // After that: returns when the other processes are gone, or the time is over.
+  void await_others(std::chrono::milliseconds patience);
 
  private:
   using Clock = std::chrono::steady_clock;

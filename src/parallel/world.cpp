@@ -1,6 +1,7 @@
 #include "parallel/world.h"
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -114,6 +115,7 @@ struct World::Parts {
 
   // Process 0 waits at the address that all were given, and brings them into one MPI world.
   void meet_by_rendezvous() {
+    std::signal(SIGPIPE, SIG_IGN);  // Open MPI may write to processes that have gone
     const std::string secret = fmt::format("trifold {} {}", launch.port, launch.size);
     if (launch.rank == 0) {
       LineListener listener(
@@ -203,7 +205,10 @@ void World::run(const std::function<void()>& job) {
     job();
     everyone().barrier();
     watch.leave();
-    parts_->mpi->finalize();
+    // In a world that processes joined one by one MPI_Finalize hangs now and then (Open MPI 4.1): the processes end
+    // without it, process 0, whose name server the others need, last.
+    if (parts_->launch.by == Launch::By::mpi) parts_->mpi->finalize();
+    if (parts_->name_server) watch.await_others(std::chrono::seconds(10));
   } catch (const Error& error) {
     fail(error.fault(), error.what());
   } catch (const std::bad_alloc&) {
