@@ -25,13 +25,14 @@ class Conv2dLayer final : public Layer {
     if (x.rank() != 4) throw ShapeError{"needs an input of [N, C, H, W]", 0};
     const std::int64_t groups = groups_of(x);
     if (x[1] % groups != 0 || out_channels_ % groups != 0)
-      throw ShapeError{fmt::format("groups {} must divide both its {} input channels and its {} output channels", groups,
-                                   x[1], out_channels_),
+      throw ShapeError{fmt::format("groups {} must divide both its {} input channels and its {} output channels",
+                                   groups, x[1], out_channels_),
                        0};
     Shape y{x[0], out_channels_};
     for (int dim = 0; dim < 2; ++dim) {
       const auto d = static_cast<std::size_t>(dim);
-      const std::int64_t extent = conv_out_extent(x[2 + dim], kernel_[d], args_.stride[d], args_.pad[d], args_.dilation[d]);
+      const std::int64_t extent =
+          conv_out_extent(x[2 + dim], kernel_[d], args_.stride[d], args_.pad[d], args_.dilation[d]);
       if (extent < 1)
         throw ShapeError{fmt::format("kernel {} (dilation {}) does not fit its input's {} {} with pad {}", kernel_[d],
                                      args_.dilation[d], dim == 0 ? "height" : "width", x[2 + dim], args_.pad[d]),
@@ -52,6 +53,8 @@ class Conv2dLayer final : public Layer {
     if (bias_) specs.push_back({.name = "bias", .shape = {out_channels_}, .decay = false});
     return specs;
   }
+
+  bool sums_over_channels() const override { return true; }
 
   std::vector<LayerSplit> splits(std::span<const Shape> in, int parts) const override {
     std::vector<LayerSplit> found;
@@ -119,18 +122,19 @@ class Conv2dLayer final : public Layer {
 const RegisterLayer registration({
     .name = "conv2d",
     .help = "two-dimensional convolution",
-    .fields = {{.name = "out", .minimum = 1, .help = "output channels"},
-               {.name = "kernel", .kind = FieldKind::pair, .minimum = 1, .help = "height and width of the window"},
-               {.name = "stride", .kind = FieldKind::pair, .fallback = Pair{1, 1}, .minimum = 1},
-               {.name = "pad", .kind = FieldKind::pair, .fallback = Pair{0, 0}, .minimum = 0, .help = "zeros on each side"},
-               {.name = "padding",
-                .kind = FieldKind::choice,
-                .fallback = std::string("pad"),
-                .choices = {"pad", "same"},
-                .help = "same: pad is half the kernel"},
-               {.name = "dilation", .kind = FieldKind::pair, .fallback = Pair{1, 1}, .minimum = 1},
-               {.name = "groups", .fallback = std::int64_t{1}, .minimum = 0, .help = "0: one a channel (depthwise)"},
-               {.name = "bias", .kind = FieldKind::boolean, .fallback = true}},
+    .fields =
+        {{.name = "out", .minimum = 1, .help = "output channels"},
+         {.name = "kernel", .kind = FieldKind::pair, .minimum = 1, .help = "height and width of the window"},
+         {.name = "stride", .kind = FieldKind::pair, .fallback = Pair{1, 1}, .minimum = 1},
+         {.name = "pad", .kind = FieldKind::pair, .fallback = Pair{0, 0}, .minimum = 0, .help = "zeros on each side"},
+         {.name = "padding",
+          .kind = FieldKind::choice,
+          .fallback = std::string("pad"),
+          .choices = {"pad", "same"},
+          .help = "same: pad is half the kernel"},
+         {.name = "dilation", .kind = FieldKind::pair, .fallback = Pair{1, 1}, .minimum = 1},
+         {.name = "groups", .fallback = std::int64_t{1}, .minimum = 0, .help = "0: one a channel (depthwise)"},
+         {.name = "bias", .kind = FieldKind::boolean, .fallback = true}},
     .make = [](const FieldValues& values) -> std::unique_ptr<Layer> { return std::make_unique<Conv2dLayer>(values); },
 });
 

@@ -105,6 +105,8 @@ class Layer {
   // Whether each channel of the output depends on the same channel of each input only, so that a rank can work on its
   // channels alone.
   virtual bool is_channel_local() const { return false; }
+  // Whether an output is a sum over channels of the input, so that a rank can make its channels' part of the sum.
+  virtual bool sums_over_channels() const { return false; }
   // How else it may be divided into this many parts, for whole inputs of these shapes.
   virtual std::vector<LayerSplit> splits(std::span<const Shape> /*in*/, int /*parts*/) const { return {}; }
   // Become one part of it. Only for what splits() named.

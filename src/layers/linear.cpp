@@ -30,6 +30,8 @@ class LinearLayer final : public Layer {
     return specs;
   }
 
+  bool sums_over_channels() const override { return true; }
+
   std::vector<LayerSplit> splits(std::span<const Shape> in, int parts) const override {
     std::vector<LayerSplit> found;
     if (out_features_ % parts == 0) found.push_back(LayerSplit::out_channels);

@@ -146,7 +146,7 @@ class NetworkBuilder final : public LayerBuilder {
     std::string inputs;
     for (const std::string& name : spec.in)
       inputs +=
-          fmt::format("{}'{}' gives {}", inputs.empty() ? "" : ", ", name, to_string(graph_[value_of_.at(name)].shape));
+          fmt::format("{}'{}' gives {}", inputs.empty() ? "" : ", ", name, to_string(whole_shape(value_of_.at(name))));
     fail_input("{}: layer '{}' ({}): {}; {}", spec.place, spec.id, spec.type, error.message, inputs);
   }
 
@@ -200,9 +200,7 @@ class NetworkBuilder final : public LayerBuilder {
       layers_.back().layer->forward(*this);
       if (split == LayerSplit::in_channels) add_up_parts();
       const ValueId out = graph_.layers.back().out;
-      spreads_[out] = split == LayerSplit::whole || split == LayerSplit::in_channels
-                          ? (reads == Spread::channels && split == LayerSplit::whole ? Spread::channels : Spread::whole)
-                          : Spread::channels;
+      spreads_[out] = spread_written(split, reads);
       value_of_[spec.id] = out;
     } catch (const ShapeError& error) {
       fail_shape(spec, error);
@@ -264,9 +262,9 @@ class NetworkBuilder final : public LayerBuilder {
     const auto readers = readers_.find(id);
     if (readers == readers_.end()) return false;
     return std::ranges::all_of(readers->second, [&](const LayerSpec* reader) {
-      if (reader->type == "conv2d" || reader->type == "linear") return true;
-      const bool local = find_layer_type(reader->type)->make(reader->values)->is_channel_local();
-      return local && reader->in.size() == 1 && is_read_by_products(reader->id);
+      const std::unique_ptr<Layer> layer = find_layer_type(reader->type)->make(reader->values);
+      return layer->sums_over_channels() ||
+             (layer->is_channel_local() && reader->in.size() == 1 && is_read_by_products(reader->id));
     });
   }
 
@@ -285,6 +283,12 @@ class NetworkBuilder final : public LayerBuilder {
     if (split == LayerSplit::in_channels || split == LayerSplit::groups) return Spread::channels;
     const bool in_parts = std::ranges::all_of(in, [&](ValueId value) { return spread_of(value) == Spread::channels; });
     return in_parts && layer.is_channel_local() ? Spread::channels : Spread::whole;
+  }
+
+  static Spread spread_written(LayerSplit split, Spread reads) {
+    if (split == LayerSplit::in_channels) return Spread::whole;
+    if (split == LayerSplit::whole) return reads;
+    return Spread::channels;
   }
 
   // The value as a layer reads it: converted once for all that read it so.

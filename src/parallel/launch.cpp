@@ -1,6 +1,7 @@
 #include "parallel/launch.h"
 
 #include <charconv>
+#include <cstdlib>
 #include <optional>
 #include <vector>
 
@@ -105,6 +106,13 @@ Launch find_launch(const Environment& environment) {
     if (launch->size > 1) return *launch;
   }
   return {};
+}
+
+void refuse_several_processes(const char* command) {
+  const Launch launch = find_launch([](const char* name) -> const char* { return std::getenv(name); });
+  if (launch.size > 1)
+    fail_input("{} runs every rank in its own process, but {} started {} processes: start one", command, launch.starter,
+               launch.size);
 }
 
 }  // namespace trifold

@@ -28,4 +28,7 @@ using Environment = std::function<const char*(const char* name)>;
 // Throws where the variables contradict themselves, or name a launch that cannot work.
 Launch find_launch(const Environment& environment);
 
+// For commands that run every rank in their own process.
+void refuse_several_processes(const char* command);
+
 }  // namespace trifold

@@ -66,12 +66,6 @@ TEST(BalanceParts, RefusesMorePartsThanLayers) {
   EXPECT_THROW(balance_parts(costs, 4), Error);
 }
 
-struct Message {
-  ValueId value;
-  Phase phase;
-  bool operator==(const Message&) const = default;
-};
-
 // Whatever is sent is received once, under the same tag, in the same phase, with the same shape.
 void expect_matched(const Graph& whole, const StageCut& cut) {
   std::map<int, const Node*> sent, received;

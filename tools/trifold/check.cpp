@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "job_arguments.h"
+#include "kernels/ops/collective.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/model_options.h"
 
@@ -91,11 +92,8 @@ struct RankRow {
 std::vector<CollectiveRow> collectives_of(const Program& program, std::int64_t micro_batches) {
   std::vector<CollectiveRow> rows;
   for (const Node& node : program.graph.nodes) {
-    const std::string_view name = node.op->name();
-    const bool receives = name == "receive";
-    if (name != "all_reduce" && name != "all_gather" && name != "gather_channels" && name != "send" && !receives)
-      continue;
-    const ValueId value = receives ? node.out[0] : node.in[0];
+    if (dynamic_cast<const Exchange*>(node.op.get()) == nullptr) continue;
+    const ValueId value = node.in.empty() ? node.out[0] : node.in[0];
     rows.push_back({.op = to_string(*node.op),
                     .layer = node.layer < 0 ? "" : program.graph.layers[static_cast<std::size_t>(node.layer)].id,
                     .phase = name_of(node.phase),

@@ -3,7 +3,6 @@
 #include "runtime/compare/compare.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -33,9 +32,7 @@ struct CompareCommand {
   bool quiet = false;
 
   void run() {
-    if (const Launch launch = find_launch([](const char* name) { return std::getenv(name); }); launch.size > 1)
-      fail_input("compare runs every rank in its own process, but {} started {} processes: start one", launch.starter,
-                 launch.size);
+    refuse_several_processes("compare");
     std::vector<Override> settings;
     for (const std::string& text : set) settings.push_back(parse_set(text));
     const PlanList list = load_plans(file, std::move(settings), plans);

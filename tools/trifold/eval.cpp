@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "job_arguments.h"
+#include "parallel/launch.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
 #include "saved_model.h"
@@ -20,6 +21,7 @@ struct EvalCommand {
   std::string split = "test";
 
   void run() const {
+    refuse_several_processes("eval");
     const Job loaded = job.load();
     const SafetensorsFile file = saved.open(loaded);
     const auto dataset = open_split(loaded, split == "train" ? Split::train : Split::test);

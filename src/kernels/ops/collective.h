@@ -23,10 +23,18 @@ constexpr const char* name_of(Axis axis) {
   return "?";
 }
 
+// What all of them are: who waits for ranks, and what crosses between them, is asked of this alone.
+struct Exchange : Op {
+  Axis axis = Axis::data;
+
+  virtual bool is_message() const { return false; }  // from one rank to another, instead of among all of the axis
+  // Bytes that a rank sends for tensors of these sizes, as a ring among `ranks` of them would.
+  virtual double sent_bytes(double in, double out, double ranks) const = 0;
+};
+
 // in: x; out: the sum of every rank's x, in the order of ranks. `span`: only ranks that lie in one run of this many
 // (0: all) of the axis's `ranks` are added up. Averaging is the loss's business.
-struct AllReduce final : Op {
-  Axis axis = Axis::data;
+struct AllReduce final : Exchange {
   int span = 0;
   int ranks = 0;
 
@@ -34,25 +42,39 @@ struct AllReduce final : Op {
   std::string attributes() const override {
     return fmt::format("{}{}", name_of(axis), span > 0 ? fmt::format(" span {}", span) : "");
   }
+  // Sums over runs of ranks are made of what all have gathered.
+  double sent_bytes(double in, double, double among) const override {
+    return span > 0 ? (among - 1) * in : 2 * (among - 1) / among * in;
+  }
   bool keeps_f32(Side, int) const override { return true; }
   std::vector<int> in_place(int) const override { return {0}; }
 };
 
 // in: x; out: every rank's x in the order of ranks, stacked along the first dimension.
-struct AllGather final : Op {
-  Axis axis = Axis::data;
-
+struct AllGather final : Exchange {
   std::string_view name() const override { return "all_gather"; }
   std::string attributes() const override { return name_of(axis); }
+  double sent_bytes(double, double out, double among) const override { return (among - 1) / among * out; }
   bool keeps_f32(Side, int) const override { return true; }
 };
 
 // in: x [N, C/n, ...], this rank's run of the channels; out: [N, C, ...], those of all n ranks in their order.
-struct GatherChannels final : Op {
-  Axis axis = Axis::tensor;
+struct GatherChannels final : Exchange {
+  GatherChannels() { axis = Axis::tensor; }
 
   std::string_view name() const override { return "gather_channels"; }
   std::string attributes() const override { return name_of(axis); }
+  double sent_bytes(double, double out, double among) const override { return (among - 1) / among * out; }
+  bool takes_any_type() const override { return true; }
+};
+
+// A value that goes from one stage to another.
+struct StageMessage : Exchange {
+  int stage = 0;  // the other one
+  int tag = 0;
+
+  StageMessage() { axis = Axis::pipeline; }
+  bool is_message() const override { return true; }
   bool takes_any_type() const override { return true; }
 };
 
@@ -60,24 +82,19 @@ struct GatherChannels final : Op {
 // memory is left alone until the other stage has it: an activation's is, since its micro-batch comes back only after
 // that. A gradient's may be wanted by the next micro-batch before the stage that waits for it comes to receive it: up
 // to `copies` of them wait on their own.
-struct Send final : Op {
-  int stage = 0;
-  int tag = 0;
+struct Send final : StageMessage {
   int copies = 0;
 
   std::string_view name() const override { return "send"; }
   std::string attributes() const override { return fmt::format("to stage {}", stage); }
-  bool takes_any_type() const override { return true; }
+  double sent_bytes(double in, double, double) const override { return in; }
 };
 
 // out: x, as the other stage sent it.
-struct Receive final : Op {
-  int stage = 0;
-  int tag = 0;
-
+struct Receive final : StageMessage {
   std::string_view name() const override { return "receive"; }
   std::string attributes() const override { return fmt::format("from stage {}", stage); }
-  bool takes_any_type() const override { return true; }
+  double sent_bytes(double, double, double) const override { return 0; }
 };
 
 }  // namespace trifold

@@ -22,9 +22,10 @@ void add_nodes(const Executable& program, RankWork& work) {
   const std::vector<Node>& nodes = program.program().graph.nodes;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const double seconds = program.node_seconds()[i];
-    if (nodes[i].op->name() == Send{}.name() || nodes[i].op->name() == Receive{}.name())
+    const Exchange* exchange = exchange_of(nodes[i]);
+    if (exchange != nullptr && exchange->is_message())
       work.messages += seconds;
-    else if (is_collective(*nodes[i].op))
+    else if (exchange != nullptr)
       work.collectives[index_of(nodes[i].phase)] += seconds;
     else if (nodes[i].op->name() == AccumulateGradients{}.name())
       work.accumulating += seconds;

@@ -5,36 +5,8 @@
 namespace trifold {
 namespace {
 
-struct Exchange {
-  Axis axis = Axis::data;
-  double bytes = 0;
-  double sent = 0;
-};
-
-double bytes_of(const Program& program, ValueId value) {
-  return static_cast<double>(program.descs[static_cast<std::size_t>(value)].bytes());
-}
-
-// One call of a node that sends.
-std::optional<Exchange> exchange_of(const Program& program, const Node& node, const Mesh& mesh) {
-  if (const auto* op = dynamic_cast<const AllReduce*>(node.op.get())) {
-    const double bytes = bytes_of(program, node.in[0]);
-    const double ranks = mesh.size(op->axis);
-    // Sums over runs of ranks are made of what all have gathered.
-    return Exchange{op->axis, bytes, op->span > 0 ? (ranks - 1) * bytes : 2 * (ranks - 1) / ranks * bytes};
-  }
-  const auto gathering = [&](Axis axis) {
-    const double bytes = bytes_of(program, node.out[0]);
-    const double ranks = mesh.size(axis);
-    return Exchange{axis, bytes, (ranks - 1) / ranks * bytes};
-  };
-  if (const auto* op = dynamic_cast<const AllGather*>(node.op.get())) return gathering(op->axis);
-  if (const auto* op = dynamic_cast<const GatherChannels*>(node.op.get())) return gathering(op->axis);
-  if (dynamic_cast<const Send*>(node.op.get()) != nullptr) {
-    const double bytes = bytes_of(program, node.in[0]);
-    return Exchange{Axis::pipeline, bytes, bytes};
-  }
-  return std::nullopt;
+double bytes_of(const Program& program, const std::vector<ValueId>& values) {
+  return values.empty() ? 0 : static_cast<double>(program.descs[static_cast<std::size_t>(values[0])].bytes());
 }
 
 Traffic& find_or_add(std::vector<Traffic>& traffic, const Node& node, Axis axis, const Mesh& mesh) {
@@ -47,8 +19,8 @@ Traffic& find_or_add(std::vector<Traffic>& traffic, const Node& node, Axis axis,
 
 }  // namespace
 
-bool is_collective(const Op& op) {
-  return op.name() == AllReduce{}.name() || op.name() == AllGather{}.name() || op.name() == GatherChannels{}.name();
+const Exchange* exchange_of(const Node& node) {
+  return dynamic_cast<const Exchange*>(node.op.get());
 }
 
 std::vector<Traffic> traffic_of(const FoldedModel& model, int rank, int timed_steps) {
@@ -58,14 +30,18 @@ std::vector<Traffic> traffic_of(const FoldedModel& model, int rank, int timed_st
     const Executable& training = chunk->training();
     const std::vector<Node>& nodes = training.program().graph.nodes;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const std::optional<Exchange> exchange = exchange_of(training.program(), nodes[i], plan.mesh);
-      if (!exchange) continue;
+      const Exchange* exchange = exchange_of(nodes[i]);
+      if (exchange == nullptr) continue;
+      const double in = bytes_of(training.program(), nodes[i].in);
+      const double out = bytes_of(training.program(), nodes[i].out);
+      const double sent = exchange->sent_bytes(in, out, plan.mesh.size(exchange->axis));
+      if (sent == 0) continue;  // a receive is another rank's send
       const int calls = nodes[i].phase == Phase::update ? 1 : plan.pipeline.micro_batches;
       Traffic& kind = find_or_add(traffic, nodes[i], exchange->axis, plan.mesh);
       kind.calls += calls;
-      kind.bytes += calls * exchange->bytes;
-      kind.sent += calls * exchange->sent;
-      if (is_collective(*nodes[i].op)) kind.seconds += training.node_seconds()[i] / timed_steps;
+      kind.bytes += calls * std::max(in, out);
+      kind.sent += calls * sent;
+      if (!exchange->is_message()) kind.seconds += training.node_seconds()[i] / timed_steps;
     }
   }
   return traffic;

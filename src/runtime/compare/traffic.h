@@ -21,8 +21,8 @@ struct Traffic {
   double seconds = 0;  // in them, waits for other ranks included; no messages'
 };
 
-// Whether ranks meet in this op. Messages between stages are no collectives.
-bool is_collective(const Op& op);
+// What ranks exchange at this node; null: nothing.
+const Exchange* exchange_of(const Node& node);
 
 // By kind and axis; receives are another rank's sends. `timed_steps`: that the model has done.
 std::vector<Traffic> traffic_of(const FoldedModel& model, int rank, int timed_steps);

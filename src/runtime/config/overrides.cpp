@@ -69,6 +69,17 @@ void set_origin(JsonNode& node, const JsonPlace& place) {
   for (JsonNode& item : node.items) set_origin(item, place);
 }
 
+// The next comma that stands in no list or object: "stages=[3,4],pp=2".
+std::size_t end_of_setting(std::string_view text, std::size_t begin) {
+  int depth = 0;
+  for (std::size_t at = begin; at < text.size(); ++at) {
+    if (text[at] == '[' || text[at] == '{') ++depth;
+    if (text[at] == ']' || text[at] == '}') --depth;
+    if (text[at] == ',' && depth <= 0) return at;
+  }
+  return text.size();
+}
+
 }  // namespace
 
 Override parse_set(std::string_view text) {
@@ -79,7 +90,7 @@ std::vector<Override> parse_plan(std::string_view text) {
   const std::string option = fmt::format("--plan {}", text);
   std::vector<Override> result;
   for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::size_t end = end_of_setting(text, begin);
     result.push_back(parse_setting(text.substr(begin, end - begin), "plan.", option));
     begin = end + 1;
   }

@@ -39,12 +39,17 @@ void check_batch(const Job& job, const FoldPlan& plan) {
 }
 
 // The optimiser's decisions about all gradients are taken by each rank from its own.
-void check_optimizer(const Job& job, const FoldPlan& plan) {
+void check_optimizer(const Job& job, const ModelOptions& options, const FoldPlan& plan) {
   if (plan.mesh.pipeline == 1 && plan.mesh.tensor == 1) return;
   const char* why = "needs a number of all parameters, which this version finds only where a rank holds them all";
+  if (job.train.optimizer.kind == OptimizerKind::lars && plan.mesh.tensor > 1)
+    fail_input(
+        "{}: lars needs the norm of whole parameters, of which plan.tp gives each rank a part: use another optimizer, "
+        "or plan.tp=1",
+        job.file.string());
   if (job.train.optimizer.clip_norm > 0)
     fail_input("{}: train.clip_norm {}: set it to 0 or plan.pp and plan.tp to 1", job.file.string(), why);
-  if (job.train.precision == DType::f16)
+  if (uses_precision(job.model, options, DType::f16))
     fail_input("{}: fp16's loss scale {}: use bf16, or plan.pp=1 and plan.tp=1", job.file.string(), why);
 }
 
@@ -99,7 +104,7 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options) {
                job.file.string(), plan.mesh.size(), to_string(plan.mesh));
   plan.threads = std::max(1, job_options.threads / plan.mesh.size());
   check_batch(job, plan);
-  check_optimizer(job, plan);
+  check_optimizer(job, job_options, plan);
   plan.pipeline = {.kind = parse_pipeline_schedule(job.plan.schedule),
                    .stages = plan.mesh.pipeline,
                    .micro_batches = static_cast<int>(job.train.accumulate * job.plan.micro_batches),

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "runtime/core/error.h"
+#include "runtime/train/batch_inputs.h"
 #include "runtime/train/model_options.h"
 #include "runtime/train/snapshot_exchange.h"
 
@@ -22,9 +23,8 @@ void check_processes(const Job& job, const World& world) {
   const std::int64_t ranks = job.plan.dp * job.plan.pp * job.plan.tp;
   if (ranks == world.size()) return;
   fail_input(
-      "{}: {} started {} processes, one rank each, but dp {} x tp {} x pp {} is {} rank{}; {} process{} or --plan "
-      "dp={} "
-      "would work",
+      "{}: {} started {} processes, one rank each, but dp {} x tp {} x pp {} is {} rank{}; {} process{} or "
+      "--plan dp={} would work",
       job.file.string(), world.starter(), world.size(), job.plan.dp, job.plan.tp, job.plan.pp, ranks,
       ranks == 1 ? "" : "s", ranks, ranks == 1 ? "" : "es", world.size());
 }
@@ -56,10 +56,9 @@ FoldedModel::FoldedModel(const Job& job, const World* world) : job_(job), world_
     Rank rank;
     rank.groups = std::move(groups);
     rank.actions = assign_slots(plan_.pipeline, rank.groups->place().pipeline);
-    for (const ModelOptions& chunk : plan_.rank_options(options, rank.groups.get(), rank.groups->rank())) {
+    for (const ModelOptions& chunk : plan_.rank_options(options, rank.groups.get(), rank.groups->rank()))
       rank.chunks.push_back(make_model(job, chunk));
-      has_targets_ = has_targets_ || rank.chunks.back()->training().program().graph.targets != kNoValue;
-    }
+    rank.accumulated.resize(rank.chunks.size());
     ranks_.push_back(std::move(rank));
   }
   take_share();
@@ -169,7 +168,7 @@ void FoldedModel::whole_step(Rank& rank, const Batch* batch, StepContext context
 
 void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext context) {
   rank.report = {};
-  std::vector<bool> first(rank.chunks.size(), true);
+  rank.accumulated.assign(rank.chunks.size(), false);
   for (std::size_t i = 0; i < rank.actions.actions.size(); ++i) {
     const Action& action = rank.actions.actions[i];
     const auto chunk = static_cast<std::size_t>(action.chunk);
@@ -186,8 +185,8 @@ void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext con
     }
     const bool made_gradients = action.work == Work::backward || action.work == Work::weight_gradient;
     if (made_gradients && plan_.pipeline.micro_batches > 1) {
-      program.accumulate(first[chunk], context);
-      first[chunk] = false;
+      program.accumulate(!rank.accumulated[chunk], context);
+      rank.accumulated[chunk] = true;
     }
   }
   for (const auto& chunk : rank.chunks) chunk->training().update(context);

@@ -11,12 +11,18 @@
 #include "parallel/rank_team.h"
 #include "parallel/world.h"
 #include "runtime/config/job.h"
-#include "runtime/train/evaluator.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/job_data.h"
 #include "runtime/train/model.h"
 
 namespace trifold {
+
+// A model on a data set.
+struct Score {
+  double loss = 0;      // mean over the samples
+  double accuracy = 0;  // 0 to 1; 0 for regression
+  std::int64_t samples = 0;
+};
 
 class FoldedModel {
  public:
@@ -26,7 +32,6 @@ class FoldedModel {
 
   const FoldPlan& plan() const { return plan_; }
   Device& device() const { return ranks_.front().chunks.front()->device(); }
-  bool has_targets() const { return has_targets_; }
   std::size_t memory_bytes() const;  // of all ranks here
   std::size_t memory_bytes(int rank) const;
 
@@ -40,6 +45,7 @@ class FoldedModel {
   bool takes_batch_early() const;
   Executable::Report finish_step();  // of the whole batch
 
+  // One pass over what the loader gives; it must be at the start of an epoch.
   Score evaluate(Loader& loader);
 
   std::optional<Model::LossScale> loss_scale() const { return ranks_.front().chunks.front()->loss_scale(); }
@@ -66,7 +72,8 @@ class FoldedModel {
     std::unique_ptr<RankGroups> groups;
     std::vector<std::unique_ptr<Model>> chunks;
     SlottedActions actions;
-    Executable::Report report;  // of this step
+    Executable::Report report;      // of this step
+    std::vector<bool> accumulated;  // by chunk: gradients of this step
     std::int64_t submitted_sample = -1;
     RankSeconds seconds;
     std::chrono::steady_clock::time_point end = {};  // of its last step
@@ -91,7 +98,6 @@ class FoldedModel {
   std::int64_t micro_batch_ = 0;  // samples of one, on one replica
   Range slice_{};                 // of a batch, that this process reads; empty: all of it
   bool reads_images_ = true;
-  bool has_targets_ = false;
   bool timing_ = false;
   std::vector<Rank> ranks_;
   std::unique_ptr<RankTeam> team_;

@@ -6,11 +6,6 @@
 namespace trifold {
 namespace {
 
-bool is_regression(const Job& job) {
-  return !job.model.layers.empty() &&
-         find_layer_type(job.model.layers.back().type)->make(job.model.layers.back().values)->needs_targets();
-}
-
 std::unique_ptr<Loader> make_loader(const Job& job, std::shared_ptr<const Dataset> dataset, SampleOrder order,
                                     std::vector<Augmentation> augmentations, const LoaderOptions& options) {
   Sampler sampler(*dataset, order, job.train.seed);
@@ -21,6 +16,11 @@ std::unique_ptr<Loader> make_loader(const Job& job, std::shared_ptr<const Datase
 }
 
 }  // namespace
+
+bool is_regression(const Job& job) {
+  return !job.model.layers.empty() &&
+         find_layer_type(job.model.layers.back().type)->make(job.model.layers.back().values)->needs_targets();
+}
 
 bool program_prepares_images(const Job& job, const Device& device) {
   if (job.data.augment_on != AugmentOn::automatic) return job.data.augment_on == AugmentOn::device;

@@ -1,4 +1,4 @@
-// The data of a job, opened: what the trainer's and the evaluator's loaders read.
+// The data of a job, opened: what the loaders of training and evaluation read.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,9 @@
 #include "runtime/data/loader.h"
 
 namespace trifold {
+
+// Whether the model ends in a loss of float targets: there are no classes then.
+bool is_regression(const Job& job);
 
 // Opens a split and checks it against the model: shape, classes, targets.
 std::shared_ptr<const Dataset> open_split(const Job& job, Split split);

@@ -52,7 +52,7 @@ struct Trainer::Parts {
     if (options.mode != RunMode::overwrite) open_folder();
     job.model.class_weights = loss_class_weights(job, *train_set);
     model = std::make_unique<FoldedModel>(job, options.world);
-    classifies = !model->has_targets();
+    classifies = !is_regression(job);
     state.seed = job.train.seed;
     if (options.mode == RunMode::resume)
       restore();
@@ -159,7 +159,7 @@ struct Trainer::Parts {
   // --- one update
 
   // While a device works on this batch, the next one is on its way. (The host does its work when it is given.)
-  Executable::Report whole_step(const StepContext& context, bool more) {
+  Executable::Report run_step(const StepContext& context, bool more) {
     if (std::exchange(submitted, false)) {
       model->start_step(nullptr, context);
     } else {
@@ -182,7 +182,7 @@ struct Trainer::Parts {
                         .first_sample = 0,
                         .learning_rate = learning_rate(train.schedule, state.step, steps_per_epoch, total_steps),
                         .updates = state.step + 1};
-    const auto [loss, correct] = whole_step(context, state.step + 1 < total_steps);
+    const auto [loss, correct] = run_step(context, state.step + 1 < total_steps);
     if (!std::isfinite(loss))
       fail_runtime(
           "the loss became {} at step {} (epoch {}); lower train.optimizer.lr, add warm-up or set train.clip_norm",

@@ -179,6 +179,7 @@ TEST(Job, WrongOverridesNameTheOption) {
   EXPECT_EQ(error_of(job, parse_plan("dp=2,zero=1")),
             "--plan dp=2,zero=1: /plan/zero: this version has no other than 0");
   EXPECT_EQ(error_of(job, parse_plan("dp=2,pp=2")), "accepted");
+  EXPECT_EQ(error_of(job, parse_plan("stages=[1,1],pp=2")), "accepted");
   EXPECT_EQ(error_of(job, parse_plan("dp=1,tp=1")), "accepted");
   EXPECT_THROW(parse_set("train.batch"), Error);
   EXPECT_THROW(parse_set("train..batch=1"), Error);

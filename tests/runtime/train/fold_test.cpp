@@ -199,6 +199,14 @@ TEST(FoldedRefusal, SaysWhatWouldWork) {
   EXPECT_NE(refusal(small_resnet(), {.tp = 2, .split = {{"fc", "out_channels"}}})
                 .find("cannot be split by out_channels into 2 parts"),
             std::string::npos);
+  FoldOptions lars;
+  lars.optimizer.kind = OptimizerKind::lars;
+  EXPECT_NE(refusal(small_tutorial(), {.tp = 2}, lars).find("lars needs the norm of whole parameters"),
+            std::string::npos);
+  EXPECT_EQ(refusal(small_tutorial(), {.pp = 2, .micro_batches = 2}, lars), "accepted");
+  NetworkSpec half = small_tutorial();
+  half.layers.front().values.set("precision", std::string("fp16"));
+  EXPECT_NE(refusal(half, {.pp = 2, .micro_batches = 2}).find("fp16's loss scale"), std::string::npos);
   EXPECT_NE(refusal(small_resnet(), {.tp = 2, .split = {{"nobody", "out_channels"}}}).find("no layer has such an id"),
             std::string::npos);
 }

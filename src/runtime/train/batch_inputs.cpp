@@ -1,4 +1,4 @@
-#include "runtime/train/evaluator.h"
+#include "runtime/train/batch_inputs.h"
 
 #include <algorithm>
 

@@ -1,16 +1,10 @@
-// Scores a model on a data set.
+// A batch on its way into a program.
 #pragma once
 
 #include "runtime/data/loader.h"
 #include "runtime/executor/executable.h"
 
 namespace trifold {
-
-struct Score {
-  double loss = 0;      // mean over the samples
-  double accuracy = 0;  // 0 to 1; 0 for regression
-  std::int64_t samples = 0;
-};
 
 // A batch into a slot of the program's inputs, as far as the program reads them. `offset` and `count`: the samples of
 // it that this micro-batch takes; rows beyond the batch's real samples get label -1.
