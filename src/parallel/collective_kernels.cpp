@@ -76,6 +76,19 @@ class AllGatherKernel final : public CollectiveKernel {
   std::size_t part_bytes_, all_bytes_;
 };
 
+class ReduceScatterKernel final : public CollectiveKernel {
+ public:
+  explicit ReduceScatterKernel(const KernelRequest& request)
+      : CollectiveKernel(request, op_as<ReduceScatter>(request).axis),
+        all_(static_cast<std::size_t>(request.in[0].elements())),
+        part_(static_cast<std::size_t>(request.out[0].elements())) {}
+
+  void run(const StepContext&) override { group().wait(group().reduce_scatter({in(0), all_}, {out(0), part_})); }
+
+ private:
+  std::size_t all_, part_;
+};
+
 class GatherChannelsKernel final : public CollectiveKernel {
  public:
   explicit GatherChannelsKernel(const KernelRequest& request)
@@ -162,11 +175,13 @@ class ReceiveKernel final : public CollectiveKernel {
 
 const RegisterKernel cpu_all_reduce(cpu_backend(), "all_reduce", make_kernel<AllReduceKernel>);
 const RegisterKernel cpu_all_gather(cpu_backend(), "all_gather", make_kernel<AllGatherKernel>);
+const RegisterKernel cpu_reduce_scatter(cpu_backend(), "reduce_scatter", make_kernel<ReduceScatterKernel>);
 const RegisterKernel cpu_gather_channels(cpu_backend(), "gather_channels", make_kernel<GatherChannelsKernel>);
 const RegisterKernel cpu_send(cpu_backend(), "send", make_kernel<SendKernel>);
 const RegisterKernel cpu_receive(cpu_backend(), "receive", make_kernel<ReceiveKernel>);
 const RegisterKernel reference_all_reduce(reference_backend(), "all_reduce", make_kernel<AllReduceKernel>);
 const RegisterKernel reference_all_gather(reference_backend(), "all_gather", make_kernel<AllGatherKernel>);
+const RegisterKernel reference_reduce_scatter(reference_backend(), "reduce_scatter", make_kernel<ReduceScatterKernel>);
 const RegisterKernel reference_gather_channels(reference_backend(), "gather_channels",
                                                make_kernel<GatherChannelsKernel>);
 const RegisterKernel reference_send(reference_backend(), "send", make_kernel<SendKernel>);

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "runtime/core/philox.h"
-#include "runtime/train/folded_model.h"
 
 namespace trifold::test {
 namespace {
@@ -35,18 +34,25 @@ Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptio
   job.train.bn_group = options.bn_group;
   job.train.precision = options.precision;
   job.train.optimizer = options.optimizer;
+  if (options.loss_scale > 0) job.train.loss_scaling = {.initial = options.loss_scale, .largest = options.loss_scale};
   return job;
+}
+
+std::vector<double> train_fold(FoldedModel& model, const Job& job, int steps, double learning_rate) {
+  std::vector<double> losses;
+  for (int step = 0; step < steps; ++step) {
+    const Batch batch = drawn_batch(job, step * job.train.batch);
+    model.start_step(&batch, {.seed = 9, .first_sample = 0, .learning_rate = learning_rate, .updates = step + 1});
+    losses.push_back(model.finish_step().loss);
+  }
+  return losses;
 }
 
 FoldRun run_fold(const Job& job, int steps, double learning_rate) {
   FoldedModel model(job);
   model.initialize(3);
   FoldRun run;
-  for (int step = 0; step < steps; ++step) {
-    const Batch batch = drawn_batch(job, step * job.train.batch);
-    model.start_step(&batch, {.seed = 9, .first_sample = 0, .learning_rate = learning_rate, .updates = step + 1});
-    run.losses.push_back(model.finish_step().loss);
-  }
+  run.losses = train_fold(model, job, steps, learning_rate);
   const Model::Snapshot snapshot = model.snapshot(Model::Contents::model_and_optimizer);
   for (const NamedTensor& tensor : snapshot.tensors()) {
     std::vector<float>& values = run.parameters[tensor.name];

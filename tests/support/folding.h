@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/config/job.h"
+#include "runtime/train/folded_model.h"
 
 namespace trifold::test {
 
@@ -22,9 +22,12 @@ struct FoldOptions {
   int steps = 20;
   DType precision = DType::f32;
   OptimizerArgs optimizer = {};
+  double loss_scale = 0;  // of fp16 at first; 0: the default
 };
 
 Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptions& options);
+// The losses of so many steps from where the model is.
+std::vector<double> train_fold(FoldedModel& model, const Job& job, int steps, double learning_rate);
 FoldRun run_fold(const Job& job, int steps, double learning_rate);
 FoldRun run_fold(const NetworkSpec& network, const PlanConfig& plan, const FoldOptions& options);
 

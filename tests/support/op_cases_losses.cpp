@@ -73,6 +73,42 @@ OpCase optimizer_case(const std::string& name, const OptimizerArgs& args) {
 
 enum class Gradients { finite, infinite };
 
+// Two updates of a step, each of some of the parameters, after a look at the gradients of both.
+OpCase parted_case(const std::string& name, const OptimizerArgs& args, Gradients gradients_are) {
+  OpCaseBuilder b("optimizer_parted_" + name);
+  GradientSquares squares_op;
+  squares_op.segments = {{0, 513, true}, {520, 1013, false}};
+  const int squares = b.made("squares", {1});
+  const int all =
+      b.parameter("gradients", {1013}, gradients_are == Gradients::finite ? Draw::normal : Draw::one_infinite);
+  b.step(squares_op, {all}, {squares});
+  const int scale = b.parameter("loss scale", {kLossScaleFloats}, Draw::loss_scale);
+  for (const bool last : {false, true}) {
+    OptimizerUpdate op;
+    op.args = args;
+    op.scaling = LossScaling{.growth_interval = 4};
+    op.squares_given = true;
+    op.moves_scale = last;
+    op.segments = {{0, 50, true}, {50, 77, false}};
+    const auto part = [&](const char* what, Draw draw = Draw::normal) {
+      return b.parameter(fmt::format("{} {}", what, last ? "last" : "first"), {77}, draw);
+    };
+    const int parameters = part("parameters");
+    std::vector<int> in = {parameters, part("part of gradients")};
+    std::vector<int> out = {parameters};
+    for (int state = 0; state < op.state_count(); ++state) {
+      in.push_back(part(state == 0 ? "state0" : "state1", state == 0 ? Draw::normal : Draw::positive));
+      out.push_back(in.back());
+    }
+    in.push_back(scale);
+    in.push_back(squares);
+    out.push_back(scale);
+    out.push_back(b.made(last ? "norm last" : "norm first", {1}, DType::f64));
+    b.step(op, in, out);
+  }
+  return b.build();
+}
+
 // One update with a loss scale of 1024, one good update before it doubles.
 OpCase scaled_case(const std::string& name, const OptimizerArgs& args, Gradients gradients_are) {
   OpCaseBuilder b("optimizer_scaled_" + name);
@@ -182,6 +218,9 @@ void add_loss_cases(std::vector<OpCase>& cases) {
   cases.push_back(scaled_case("sgd_clip", {.clip_norm = 1e-3}, Gradients::finite));
   cases.push_back(scaled_case("adam", {.kind = OptimizerKind::adam}, Gradients::finite));
   cases.push_back(scaled_case("adamw_overflow", {.kind = OptimizerKind::adamw}, Gradients::infinite));
+  cases.push_back(parted_case("sgd_clip", {.momentum = 0.9, .clip_norm = 2}, Gradients::finite));
+  cases.push_back(parted_case("plain", {}, Gradients::infinite));
+  cases.push_back(parted_case("adamw", {.kind = OptimizerKind::adamw, .clip_norm = 0.1}, Gradients::finite));
   cases.push_back(scaled_case("lars", {.kind = OptimizerKind::lars, .weight_decay = 0.01}, Gradients::finite));
   for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
     cases.push_back(cast_case(type, {2, 16, 5, 3}, false));

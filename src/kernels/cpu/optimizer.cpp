@@ -15,6 +15,17 @@ namespace {
 constexpr std::int64_t kGrain = 1024;
 constexpr int kMaxThreads = 256;
 
+double sum_of_squares(const float* x, Range range) {
+  double sums[kMaxThreads] = {};
+  parallel([&](int thread, int threads) {
+    const Range part = share(range.size(), thread, threads, kGrain);
+    sums[thread] = optimizer_loops().sum_of_squares(x, {range.begin + part.begin, range.begin + part.end});
+  });
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
 class UpdateKernel final : public Kernel {
  public:
   explicit UpdateKernel(const KernelRequest& request)
@@ -23,8 +34,11 @@ class UpdateKernel final : public Kernel {
   void run(const StepContext& context) override {
     double norm = 0;
     // Squares of gradients beyond 1e19 overflow: those count as not finite too.
-    if (op_.args.clip_norm > 0 || op_.scaling) norm = std::sqrt(sum_of_squares(in(1), {0, elements_}));
     const auto states = static_cast<std::size_t>(op_.state_count());
+    if (op_.squares_given)
+      norm = std::sqrt(in(2 + states + (op_.scaling ? 1 : 0))[0]);
+    else if (op_.needs_squares())
+      norm = std::sqrt(sum_of_squares(in(1), {0, elements_}));
     const LossScaleStep step =
         loss_scale_step(op_, op_.scaling ? out(1 + states) : nullptr, std::isfinite(norm), context);
     norm *= step.unscale;
@@ -102,19 +116,22 @@ class UpdateKernel final : public Kernel {
         kGrain);
   }
 
-  static double sum_of_squares(const float* x, Range range) {
-    double sums[kMaxThreads] = {};
-    parallel([&](int thread, int threads) {
-      const Range part = share(range.size(), thread, threads, kGrain);
-      sums[thread] = optimizer_loops().sum_of_squares(x, {range.begin + part.begin, range.begin + part.end});
-    });
-    double total = 0;
-    for (const double sum : sums) total += sum;
-    return total;
-  }
-
   OptimizerUpdate op_;
   std::int64_t elements_;
+};
+
+class SquaresKernel final : public Kernel {
+ public:
+  explicit SquaresKernel(const KernelRequest& request) : op_(op_as<GradientSquares>(request)) {}
+
+  void run(const StepContext&) override {
+    double sum = 0;
+    for (const ParameterSegment& segment : op_.segments) sum += sum_of_squares(in(0), {segment.begin, segment.end});
+    out(0)[0] = static_cast<float>(sum);
+  }
+
+ private:
+  GradientSquares op_;
 };
 
 class AccumulateKernel final : public Kernel {
@@ -140,6 +157,7 @@ class AccumulateKernel final : public Kernel {
 };
 
 const RegisterKernel update(cpu_backend(), "optimizer.update", make_kernel<UpdateKernel>);
+const RegisterKernel squares(cpu_backend(), "optimizer.squares", make_kernel<SquaresKernel>);
 const RegisterKernel accumulate(cpu_backend(), "optimizer.accumulate", make_kernel<AccumulateKernel>);
 
 }  // namespace

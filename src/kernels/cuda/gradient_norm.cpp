@@ -19,7 +19,12 @@ bool GradientNorm::needed(const OptimizerUpdate& op) {
 }
 
 GradientNorm::GradientNorm(const OptimizerUpdate& op, const SegmentTable& table, CudaDevice& device)
-    : args_(op.args), scaling_(op.scaling), table_(table), device_(device), meeting_(device, sizeof(GridMeeting)) {
+    : args_(op.args),
+      scaling_(op.scaling),
+      moves_scale_(op.moves_scale),
+      table_(table),
+      device_(device),
+      meeting_(device, sizeof(GridMeeting)) {
   device.clear(meeting_.data(), meeting_.bytes());
 }
 
@@ -46,6 +51,7 @@ NormArgs GradientNorm::args(const Tensors& tensors) const {
           .largest_scale = static_cast<float>(scaling.largest),
           .growth_interval = static_cast<float>(scaling.growth_interval),
           .loss_scale = scaling_ ? tensors.loss_scale : nullptr,
+          .moves_scale = moves_scale_,
           .report = tensors.report,
           .decision = reinterpret_cast<UpdateDecision*>(tensors.scratch),
           .gradient_squares = reinterpret_cast<double*>(squares),

@@ -49,9 +49,11 @@ __device__ __forceinline__ UpdateDecision decide(const NormArgs& args, double gr
       scale = fminf(scale * 2, args.largest_scale);
       good = 0;
     }
-    args.loss_scale[0] = scale;
-    args.loss_scale[1] = good;
-    args.loss_scale[2] = skipped;
+    if (args.moves_scale) {
+      args.loss_scale[0] = scale;
+      args.loss_scale[1] = good;
+      args.loss_scale[2] = skipped;
+    }
     decision.updates -= static_cast<long long>(skipped);
   }
   if (args.clip_norm > 0) {

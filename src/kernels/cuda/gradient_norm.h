@@ -31,8 +31,9 @@ struct NormArgs {
   double clip_norm;  // 0: not
   double trust, weight_decay;
   float largest_scale, growth_interval;
-  float* loss_scale;  // [4], moved on; null: none
-  double* report;     // [1]: the norm
+  float* loss_scale;  // [4]; null: none
+  bool moves_scale;
+  double* report;  // [1]: the norm
   UpdateDecision* decision;
   double* gradient_squares;  // [chunks]
   double* weight_squares;    // [chunks]; LARS only
@@ -44,6 +45,8 @@ class GradientNorm {
  public:
   // Whether the op needs it. Without, an update takes its gradients as they are.
   static bool needed(const OptimizerUpdate& op);
+  // Whether it needs no more than a look at the squares that it is given.
+  static bool given(const OptimizerUpdate& op) { return op.squares_given; }
 
   GradientNorm(const OptimizerUpdate& op, const SegmentTable& table, CudaDevice& device);
 
@@ -61,6 +64,7 @@ class GradientNorm {
 
   OptimizerArgs args_;
   std::optional<LossScaling> scaling_;
+  bool moves_scale_;
   const SegmentTable& table_;
   CudaDevice& device_;
   DeviceMemory meeting_;  // GridMeeting

@@ -167,13 +167,30 @@ __global__ void __launch_bounds__(kThreads, kBlocksResident)
   update_chunks<kRule>(weights, gradients, first_state, second_state, args, step, norm.local_rates);
 }
 
+// Where the squares are given: one thread decides, and the update follows.
+__global__ void decide_update(const float* squares, const NormArgs norm) {
+  decide(norm, static_cast<double>(*squares));
+}
+
+template <Rule kRule>
+__global__ void __launch_bounds__(kThreads, kBlocksResident)
+    update_as_decided(float* __restrict__ weights, const float* __restrict__ gradients, float* __restrict__ first_state,
+                      float* __restrict__ second_state, const UpdateArgs args, const UpdateDecision* decision) {
+  __shared__ StepNumbers shared_step;
+  if (threadIdx.x == 0) shared_step = step_numbers<kRule>(args, *decision);
+  __syncthreads();
+  const StepNumbers step = shared_step;
+  update_chunks<kRule>(weights, gradients, first_state, second_state, args, step, nullptr);
+}
+
 struct UpdateKernels {
   void (*plain)(float*, const float*, float*, float*, UpdateArgs, double*);
   void (*reducing)(float*, const float*, float*, float*, UpdateArgs, NormArgs);
+  void (*decided)(float*, const float*, float*, float*, UpdateArgs, const UpdateDecision*);
 };
 template <Rule kRule>
 UpdateKernels kernels_of() {
-  return {.plain = update<kRule>, .reducing = reduce_and_update<kRule>};
+  return {.plain = update<kRule>, .reducing = reduce_and_update<kRule>, .decided = update_as_decided<kRule>};
 }
 UpdateKernels kernels_for(const OptimizerUpdate& op) {
   if (op.args.kind == OptimizerKind::adam) return kernels_of<Rule::adam>();
@@ -195,6 +212,10 @@ class UpdateKernel final : public CudaKernel {
                     segment.begin, segment.end, request.in[0].elements());
     if (!GradientNorm::needed(op_)) return;
     norm_.emplace(op_, table_, device());
+    if (GradientNorm::given(op_)) {
+      TRIFOLD_CHECK(op_.args.kind != OptimizerKind::lars, "lars takes no squares");
+      return;
+    }
     blocks_ = std::max(1, std::min(table_.chunk_count(), resident_blocks(kernels_.reducing, kThreads, device())));
   }
 
@@ -218,6 +239,14 @@ class UpdateKernel final : public CudaKernel {
     if (norm_) {
       const NormArgs norm =
           norm_->args({.loss_scale = op_.scaling ? out(states + 1) : nullptr, .report = report, .scratch = scratch()});
+      if (GradientNorm::given(op_)) {
+        decide_update<<<1, 1, 0, stream()>>>(in(2 + states + (op_.scaling ? 1 : 0)), norm);
+        check_launch("decide update");
+        kernels_.decided<<<static_cast<unsigned>(blocks_), kThreads, 0, stream()>>>(out(0), in(1), first_state,
+                                                                                    second_state, args, norm.decision);
+        check_launch("optimizer update");
+        return;
+      }
       launch_cooperatively(kernels_.reducing, {.blocks = blocks_, .threads = kThreads}, stream(), out(0), in(1),
                            first_state, second_state, args, norm);
     } else {
@@ -233,6 +262,46 @@ class UpdateKernel final : public CudaKernel {
   SegmentTable table_;
   int blocks_;
   std::optional<GradientNorm> norm_;  // where the update depends on all gradients
+};
+
+// Cooperative: blocks take chunks, and the one that finishes last adds them up in their order.
+__global__ void __launch_bounds__(kThreads)
+    gradient_squares(const float* __restrict__ gradients, const UpdateChunk* chunks, int chunk_count, double* by_chunk,
+                     GridMeeting* meeting, float* squares) {
+  for (int i = static_cast<int>(blockIdx.x); i < chunk_count; i += static_cast<int>(gridDim.x)) {
+    const double sum = squares_of_chunk<kThreads>(gradients, chunks[i]);
+    if (threadIdx.x == 0) by_chunk[i] = sum;
+  }
+  meet(*meeting, [&] {
+    double sum = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < chunk_count; i += kThreads) sum += __ldcg(by_chunk + i);
+    sum = block_sum<kThreads>(sum);
+    if (threadIdx.x == 0) *squares = static_cast<float>(sum);
+  });
+}
+
+class SquaresKernel final : public CudaKernel {
+ public:
+  explicit SquaresKernel(const KernelRequest& request)
+      : CudaKernel(request),
+        table_(op_as<GradientSquares>(request).segments, *request.device),
+        blocks_(std::max(1, std::min(table_.chunk_count(), resident_blocks(gradient_squares, kThreads, device())))),
+        meeting_(device(), sizeof(GridMeeting)) {
+    device().clear(meeting_.data(), meeting_.bytes());
+  }
+
+  std::size_t scratch_bytes() const override { return static_cast<std::size_t>(table_.chunk_count()) * sizeof(double); }
+
+  void run(const StepContext&) override {
+    launch_cooperatively(gradient_squares, {.blocks = blocks_, .threads = kThreads}, stream(), in(0), table_.chunks(),
+                         table_.chunk_count(), reinterpret_cast<double*>(scratch()),
+                         reinterpret_cast<GridMeeting*>(meeting_.data()), out(0));
+  }
+
+ private:
+  SegmentTable table_;
+  int blocks_;
+  DeviceMemory meeting_;  // GridMeeting
 };
 
 // sum = sum + gradients, or gradients alone.
@@ -276,6 +345,7 @@ class AccumulateKernel final : public CudaKernel {
 };
 
 const RegisterKernel update_kernel(cuda_backend(), "optimizer.update", make_kernel<UpdateKernel>);
+const RegisterKernel squares_kernel(cuda_backend(), "optimizer.squares", make_kernel<SquaresKernel>);
 const RegisterKernel accumulate_kernel(cuda_backend(), "optimizer.accumulate", make_kernel<AccumulateKernel>);
 
 }  // namespace

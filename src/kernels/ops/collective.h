@@ -58,6 +58,14 @@ struct AllGather final : Exchange {
   bool keeps_f32(Side, int) const override { return true; }
 };
 
+// in: x [n]; out: [n / ranks], this rank's run of the sum of every rank's x, in the order of ranks.
+struct ReduceScatter final : Exchange {
+  std::string_view name() const override { return "reduce_scatter"; }
+  std::string attributes() const override { return name_of(axis); }
+  double sent_bytes(double in, double, double among) const override { return (among - 1) / among * in; }
+  bool keeps_f32(Side, int) const override { return true; }
+};
+
 // in: x [N, C/n, ...], this rank's run of the channels; out: [N, C, ...], those of all n ranks in their order.
 struct GatherChannels final : Exchange {
   GatherChannels() { axis = Axis::tensor; }

@@ -8,9 +8,9 @@ LossScaleStep loss_scale_step(const OptimizerUpdate& op, float* state, bool all_
   LossScaleStep step;
   step.updates = context.updates;
   if (!op.scaling) return step;
-  float& scale = state[0];
-  float& good = state[1];
-  float& skipped = state[2];
+  float scale = state[0];
+  float good = state[1];
+  float skipped = state[2];
   step.unscale = 1 / static_cast<double>(scale);
   step.skip = !all_finite;
   if (step.skip) {
@@ -22,6 +22,11 @@ LossScaleStep loss_scale_step(const OptimizerUpdate& op, float* state, bool all_
     good = 0;
   }
   step.updates -= static_cast<std::int64_t>(skipped);
+  if (op.moves_scale) {
+    state[0] = scale;
+    state[1] = good;
+    state[2] = skipped;
+  }
   return step;
 }
 

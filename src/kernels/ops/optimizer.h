@@ -39,14 +39,20 @@ struct LossScaling {
 };
 inline constexpr std::int64_t kLossScaleFloats = 4;
 
-// in: parameters [P], gradients [P], state... (sgd with momentum, lars: 1; adam: 2; plain sgd: none), [loss scale];
-// out: parameters, state..., [loss scale] in place, then report f64 [1]: the global norm of the gradients (0 unless
-// clipping; of the unscaled ones). The learning rate and the number of updates come with the step; updates that were
-// skipped do not count for adam's corrections.
+// in: parameters [P], gradients [P], state... (sgd with momentum, lars: 1; adam: 2; plain sgd: none), [loss scale],
+// [squares]; out: parameters, state..., [loss scale] in place, then report f64 [1]: the global norm of the gradients (0
+// unless clipping; of the unscaled ones). The learning rate and the number of updates come with the step; updates that
+// were skipped do not count for adam's corrections.
 struct OptimizerUpdate final : Op {
   OptimizerArgs args;
   std::optional<LossScaling> scaling;
   std::vector<ParameterSegment> segments;
+  // The squares of all gradients come from outside (GradientSquares): these are some of them only.
+  bool squares_given = false;
+  // Of several updates of one step, the last moves the loss scale on.
+  bool moves_scale = true;
+
+  bool needs_squares() const { return scaling || args.clip_norm > 0; }
 
   int state_count() const {
     if (args.kind == OptimizerKind::adam || args.kind == OptimizerKind::adamw) return 2;
@@ -62,7 +68,19 @@ struct OptimizerUpdate final : Op {
   }
 };
 
-// What the loss scale says about one update, on the host. `state` (null without scaling) is read and moved on.
+// in: gradients [P]; out: f32 [1], the sum of the segments' squares: infinite or not a number where a gradient is, or
+// where it does not fit.
+struct GradientSquares final : Op {
+  std::vector<ParameterSegment> segments;
+
+  std::string_view name() const override { return "optimizer.squares"; }
+  double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {
+    return 2.0 * static_cast<double>(in[0].elements());
+  }
+};
+
+// What the loss scale says about one update, on the host. `state` (null without scaling) is read and, if the op moves
+// it, moved on.
 struct LossScaleStep {
   bool skip = false;
   double unscale = 1;        // gradients are to be multiplied by this

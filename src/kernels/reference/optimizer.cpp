@@ -24,7 +24,9 @@ class UpdateKernel final : public Kernel {
     const OptimizerArgs& a = op_.args;
     const LossScaleStep step = loss_scale_step(op_, op_.scaling ? loss_scale() : nullptr, all_finite(), context);
     double norm = 0;
-    if (a.clip_norm > 0)
+    if (a.clip_norm > 0 && op_.squares_given)
+      norm = std::sqrt(given_squares()) * step.unscale;
+    else if (a.clip_norm > 0)
       for (const ParameterSegment& segment : op_.segments)
         norm = std::hypot(norm, norm_of(in(1), segment) * step.unscale);
     // torch.nn.utils.clip_grad_norm_
@@ -41,9 +43,11 @@ class UpdateKernel final : public Kernel {
 
  private:
   float* loss_scale() const { return out(static_cast<std::size_t>(op_.state_count()) + 1); }
+  double given_squares() const { return in(static_cast<std::size_t>(op_.state_count()) + (op_.scaling ? 3 : 2))[0]; }
 
   bool all_finite() const {
     if (!op_.scaling) return true;
+    if (op_.squares_given) return std::isfinite(given_squares());
     for (const ParameterSegment& segment : op_.segments)
       for (std::int64_t i = segment.begin; i < segment.end; ++i)
         if (!std::isfinite(in(1)[i])) return false;
@@ -97,6 +101,21 @@ class UpdateKernel final : public Kernel {
   OptimizerUpdate op_;
 };
 
+class SquaresKernel final : public Kernel {
+ public:
+  explicit SquaresKernel(const KernelRequest& request) : op_(op_as<GradientSquares>(request)) {}
+
+  void run(const StepContext&) override {
+    double sum = 0;
+    for (const ParameterSegment& segment : op_.segments)
+      for (std::int64_t i = segment.begin; i < segment.end; ++i) sum += static_cast<double>(in(0)[i]) * in(0)[i];
+    out(0)[0] = static_cast<float>(sum);
+  }
+
+ private:
+  GradientSquares op_;
+};
+
 class AccumulateKernel final : public Kernel {
  public:
   explicit AccumulateKernel(const KernelRequest& request)
@@ -112,6 +131,7 @@ class AccumulateKernel final : public Kernel {
 };
 
 const RegisterKernel update(reference_backend(), "optimizer.update", make_kernel<UpdateKernel>);
+const RegisterKernel squares(reference_backend(), "optimizer.squares", make_kernel<SquaresKernel>);
 const RegisterKernel accumulate(reference_backend(), "optimizer.accumulate", make_kernel<AccumulateKernel>);
 
 }  // namespace

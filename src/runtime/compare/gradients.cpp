@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
-#include "parallel/shard.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -12,24 +12,15 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-void add_gradients(const Executable& program, Gradients& gradients) {
-  const Graph& graph = program.program().graph;
-  for (const Parameter& parameter : graph.parameters) {
-    if (graph[parameter.value].role != Role::parameter) continue;
-    const Shape shape = parameter.whole_shape(graph[parameter.value].shape);
-    std::vector<float>& whole = gradients[parameter.name];
-    whole.resize(static_cast<std::size_t>(shape.elements()));
-    put_shard(program.read_gradient(parameter), shape, parameter.shard, whole);
-  }
-}
-
 }  // namespace
 
 Gradients gradients_of(const FoldedModel& model) {
+  const Model::Snapshot snapshot = model.snapshot(Model::Contents::gradients);
   Gradients gradients;
-  for (int rank = 0; rank < model.plan().mesh.size(); ++rank) {
-    if (place_of(model.plan().mesh, rank).data > 0) continue;  // replicas have the same sum
-    for (const auto& chunk : model.chunks(rank)) add_gradients(chunk->training(), gradients);
+  for (const NamedTensor& tensor : snapshot.tensors()) {
+    std::vector<float>& values = gradients[tensor.name];
+    values.resize(tensor.data.size() / sizeof(float));
+    std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
   }
   return gradients;
 }

@@ -5,6 +5,7 @@
 #include "kernels/ops/collective.h"
 #include "runtime/compiler/fusion.h"
 #include "runtime/compiler/program.h"
+#include "runtime/compiler/shard_state.h"
 #include "runtime/compiler/split_backward.h"
 #include "runtime/core/error.h"
 
@@ -54,60 +55,173 @@ void add_node(Program& program, Node node, const CompileOptions& options) {
   program.graph.nodes.push_back(std::move(node));
 }
 
-// The update runs over flat buffers that hold every parameter: it is added when their size is known.
-void add_update(Program& program, const CompileOptions& options) {
-  MemoryPlan& memory = program.memory;
-  const std::size_t flat_bytes = memory.bytes(Region::parameters);
-  const Shape flat{static_cast<std::int64_t>(flat_bytes / sizeof(float))};
+// What the optimiser reads and writes, added when the size of the flat buffers is known.
+class UpdateBuilder {
+ public:
+  UpdateBuilder(Program& program, const CompileOptions& options)
+      : program_(program), options_(options), flat_(program.flat) {}
 
-  OptimizerUpdate update;
-  update.args = *options.optimizer;
-  update.scaling = options.precision.scaling;
-  for (const Parameter& parameter : program.graph.parameters) {
-    const Place& place = memory.places[static_cast<std::size_t>(parameter.value)];
-    if (place.region != Region::parameters) continue;
-    const auto begin = static_cast<std::int64_t>(place.offset / sizeof(float));
-    update.segments.push_back(
-        {begin, begin + static_cast<std::int64_t>(place.bytes / sizeof(float)), parameter.decay || options.decay_all});
+  void add() {
+    add_accumulation();
+    reserve(Region::optimizer, flat_.bytes_of(Region::optimizer) * state_names().size());
+    if (flat_.replication.zero == 0)
+      add_all_at_once();
+    else
+      add_by_buckets();
   }
 
-  const auto flat_value = [&](const std::string& name, Role role, Region region, std::size_t offset) {
-    return add_placed_value(program, {name, flat, DType::f32, role}, {region, offset, flat_bytes});
-  };
-  const ValueId parameters = flat_value("parameters", Role::parameter, Region::parameters, 0);
-  ValueId gradients = flat_value("gradients", Role::parameter_gradient, Region::gradients, 0);
-  if (options.accumulate) {
-    const ValueId sum = flat_value("accumulated", Role::parameter_gradient, Region::accumulated, 0);
-    memory.region_bytes[static_cast<int>(Region::accumulated)] = flat_bytes;
+ private:
+  MemoryPlan& memory() { return program_.memory; }
+  std::vector<std::string> state_names() const { return optimizer_state_names(*options_.optimizer); }
+  // Where the gradients are when the update begins.
+  Region summed() const { return options_.accumulate ? Region::accumulated : Region::gradients; }
+
+  void reserve(Region region, std::size_t bytes) { memory().region_bytes[static_cast<int>(region)] = bytes; }
+
+  void add_op(OpPtr op, std::vector<ValueId> in, std::vector<ValueId> out) {
+    add_node(program_, {std::move(op), std::move(in), std::move(out), Phase::update, -1}, options_);
+  }
+
+  ValueId flat_value(const std::string& name, Role role, const Place& place) {
+    const Shape shape{static_cast<std::int64_t>(place.bytes / sizeof(float))};
+    return add_placed_value(program_, {name, shape, DType::f32, role}, place);
+  }
+  ValueId all_of(const std::string& name, Role role, Region region) {
+    return flat_value(name, role, {region, 0, flat_.bytes_of(region)});
+  }
+
+  void add_accumulation() {
+    if (!options_.accumulate) return;
+    reserve(Region::accumulated, flat_.bytes_of(Region::accumulated));
+    const ValueId gradients = all_of("gradients", Role::parameter_gradient, Region::gradients);
+    const ValueId sum = all_of("accumulated", Role::parameter_gradient, Region::accumulated);
     for (const bool first : {true, false}) {
       AccumulateGradients op;
       op.first = first;
-      add_node(program, {std::make_shared<const AccumulateGradients>(op), {sum, gradients}, {sum}, Phase::update, -1},
-               options);
+      add_op(std::make_shared<const AccumulateGradients>(op), {sum, gradients}, {sum});
     }
-    gradients = sum;
   }
-  if (options.replicas > 1)
-    add_node(program, {std::make_shared<const AllReduce>(), {gradients}, {gradients}, Phase::update, -1}, options);
-  std::vector<ValueId> in = {parameters, gradients};
-  std::vector<ValueId> out = {parameters};
-  for (const std::string& name : optimizer_state_names(update.args)) {
-    std::size_t& used = memory.region_bytes[static_cast<int>(Region::optimizer)];
-    const ValueId state = flat_value("optimizer." + name, Role::state, Region::optimizer, used);
-    used += flat_bytes;
-    in.push_back(state);
-    out.push_back(state);
+
+  void add_all_at_once() {
+    const ValueId gradients = all_of("gradients", Role::parameter_gradient, summed());
+    if (flat_.replication.replicas > 1) add_op(std::make_shared<const AllReduce>(), {gradients}, {gradients});
+    add_squares();
+    add_optimizer(all_of("parameters", Role::parameter, Region::parameters), gradients,
+                  {Region::parameters, 0, flat_.bytes}, 0);
   }
-  if (program.graph.loss_scale != kNoValue) {
-    in.push_back(program.graph.loss_scale);
-    out.push_back(program.graph.loss_scale);
+
+  // Each replica updates its part of every bucket.
+  void add_by_buckets() {
+    std::vector<ValueId> gradients;
+    for (const Bucket& bucket : flat_.buckets) {
+      gradients.push_back(flat_value("gradients part", Role::parameter_gradient, flat_.part(bucket, summed())));
+      if (!flat_.shards(Region::gradients))
+        add_op(std::make_shared<const ReduceScatter>(),
+               {whole("gradients", Role::parameter_gradient, summed(), bucket)}, {gradients.back()});
+    }
+    add_squares();
+    for (std::size_t i = 0; i < flat_.buckets.size(); ++i) {
+      const Bucket& bucket = flat_.buckets[i];
+      const ValueId parameters = flat_value("parameters part", Role::parameter, flat_.part(bucket, Region::parameters));
+      last_update_ = i + 1 == flat_.buckets.size();
+      add_optimizer(parameters, gradients[i],
+                    {Region::parameters, flat_.part_begin(bucket, flat_.replication.replica), flat_.part_bytes(bucket)},
+                    flat_.part(bucket, Region::optimizer).offset);
+      if (!flat_.shards(Region::parameters))
+        add_op(std::make_shared<const AllGather>(), {parameters},
+               {whole("parameters", Role::parameter, Region::parameters, bucket)});
+    }
   }
-  std::size_t& reports = memory.region_bytes[static_cast<int>(Region::reports)];
-  out.push_back(add_placed_value(program, {"gradient norm", Shape{1}, DType::f64, Role::report},
-                                 {Region::reports, reports, sizeof(double)}));
-  reports += 64;
-  add_node(program, {std::make_shared<const OptimizerUpdate>(update), in, out, Phase::update, -1}, options);
-}
+
+  ValueId whole(const std::string& name, Role role, Region region, const Bucket& bucket) {
+    return flat_value(name, role, {region, bucket.offset, bucket.bytes});
+  }
+
+  // What the update has to know of all gradients, where other ranks hold others of them.
+  void add_squares() {
+    OptimizerUpdate update;
+    update.args = *options_.optimizer;
+    update.scaling = options_.precision.scaling;
+    std::vector<Axis> axes = options_.divides_parameters;
+    if (flat_.replication.zero > 0) axes.push_back(Axis::data);
+    if (!update.needs_squares() || axes.empty()) return;
+    const bool by_buckets = flat_.replication.zero > 0;
+    GradientSquares op;
+    for (const Bucket& bucket : flat_.buckets) {
+      // This rank's stretch of a whole buffer, and where the gradients' buffer has it.
+      const Place stretch = by_buckets ? Place{Region::parameters, flat_.part_begin(bucket, flat_.replication.replica),
+                                               flat_.part_bytes(bucket)}
+                                       : Place{Region::parameters, bucket.offset, bucket.bytes};
+      const std::size_t at = by_buckets ? flat_.part(bucket, summed()).offset : bucket.offset;
+      for (ParameterSegment segment : segments_of(stretch, options_.counts_shared_parameters)) {
+        segment.begin += static_cast<std::int64_t>(at / sizeof(float));
+        segment.end += static_cast<std::int64_t>(at / sizeof(float));
+        op.segments.push_back(segment);
+      }
+    }
+    std::size_t& states = memory().region_bytes[static_cast<int>(Region::states)];
+    squares_ = flat_value("squares of gradients", Role::state, {Region::states, states, sizeof(float)});
+    states += 64;
+    add_op(std::make_shared<const GradientSquares>(op), {all_of("gradients", Role::parameter_gradient, summed())},
+           {squares_});
+    for (const Axis axis : axes) {
+      AllReduce sum;
+      sum.axis = axis;
+      add_op(std::make_shared<const AllReduce>(sum), {squares_}, {squares_});
+    }
+  }
+
+  // `run`: the stretch of a whole buffer that is updated.
+  void add_optimizer(ValueId parameters, ValueId gradients, const Place& run, std::size_t state_offset) {
+    OptimizerUpdate update;
+    update.args = *options_.optimizer;
+    update.scaling = options_.precision.scaling;
+    update.segments = segments_of(run);
+    std::vector<ValueId> in = {parameters, gradients};
+    std::vector<ValueId> out = {parameters};
+    for (const std::string& name : state_names()) {
+      const ValueId state = flat_value("optimizer." + name, Role::state, {Region::optimizer, state_offset, run.bytes});
+      state_offset += flat_.bytes_of(Region::optimizer);
+      in.push_back(state);
+      out.push_back(state);
+    }
+    if (program_.graph.loss_scale != kNoValue) {
+      in.push_back(program_.graph.loss_scale);
+      out.push_back(program_.graph.loss_scale);
+    }
+    if (squares_ != kNoValue) in.push_back(squares_);
+    update.squares_given = squares_ != kNoValue;
+    update.moves_scale = last_update_;
+    std::size_t& reports = memory().region_bytes[static_cast<int>(Region::reports)];
+    out.push_back(add_placed_value(program_, {"gradient norm", Shape{1}, DType::f64, Role::report},
+                                   {Region::reports, reports, sizeof(double)}));
+    reports += 64;
+    add_op(std::make_shared<const OptimizerUpdate>(update), in, out);
+  }
+
+  // Places are from the run's begin.
+  std::vector<ParameterSegment> segments_of(const Place& run, bool with_shared = true) const {
+    std::vector<ParameterSegment> segments;
+    for (std::size_t i = 0; i < program_.graph.parameters.size(); ++i) {
+      const Parameter& parameter = program_.graph.parameters[i];
+      if (program_.graph[parameter.value].role != Role::parameter || parameter.gradient == kNoValue) continue;
+      if (!with_shared && parameter.shard.dim < 0) continue;
+      const std::size_t bytes = program_.descs[static_cast<std::size_t>(parameter.value)].bytes();
+      const std::size_t begin = std::max(flat_.offsets[i], run.offset);
+      const std::size_t end = std::min(flat_.offsets[i] + bytes, run.offset + run.bytes);
+      if (begin >= end) continue;
+      const auto element = [&](std::size_t at) { return static_cast<std::int64_t>((at - run.offset) / sizeof(float)); };
+      segments.push_back({element(begin), element(end), parameter.decay || options_.decay_all});
+    }
+    return segments;
+  }
+
+  Program& program_;
+  const CompileOptions& options_;
+  const FlatLayout& flat_;
+  ValueId squares_ = kNoValue;
+  bool last_update_ = true;
+};
 
 }  // namespace
 
@@ -120,11 +234,14 @@ Program compile(Graph graph, const CompileOptions& options) {
   if (options.micro_batches.splits_backward) split_backward(laid_out);
 
   Program program;
+  program.flat = lay_out_flat(laid_out.graph, laid_out.descs, options.replication);
+  const GivenPlaces given = shard_state(laid_out, program.flat);
   program.graph = std::move(laid_out.graph);
   program.descs = std::move(laid_out.descs);
   std::vector<std::size_t> scratch_bytes(program.graph.nodes.size(), 0);
   // Scratch shares the arena: a quarter of what the values need anyway costs little.
-  const MemoryPlan values_only = plan_memory(program.graph, program.descs, scratch_bytes, options.micro_batches);
+  const MemoryPlan values_only =
+      plan_memory(program.graph, program.descs, scratch_bytes, program.flat, options.micro_batches, given);
   const std::size_t scratch_limit =
       std::max(kSmallScratch, (values_only.bytes(Region::arena) + values_only.bytes(Region::kept)) / 4);
   scratch_bytes.clear();
@@ -132,9 +249,9 @@ Program compile(Graph graph, const CompileOptions& options) {
     program.kernels.push_back(make_kernel_for(program, node, options, scratch_limit));
     scratch_bytes.push_back(program.kernels.back() ? program.kernels.back()->scratch_bytes() : 0);
   }
-  program.memory = plan_memory(program.graph, program.descs, scratch_bytes, options.micro_batches);
+  program.memory = plan_memory(program.graph, program.descs, scratch_bytes, program.flat, options.micro_batches, given);
   place_lasting_memory(program);
-  if (options.optimizer) add_update(program, options);
+  if (options.optimizer) UpdateBuilder(program, options).add();
   return program;
 }
 

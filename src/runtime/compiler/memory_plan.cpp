@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "kernels/ops/collective.h"
+#include "runtime/compiler/flat_layout.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -59,15 +60,20 @@ Region region_of(Role role) {
 class Planner {
  public:
   Planner(const Graph& graph, const std::vector<TensorDesc>& descs, const std::vector<std::size_t>& scratch_bytes,
-          const MicroBatches& micro_batches)
+          const FlatLayout& flat, const MicroBatches& micro_batches, const GivenPlaces& given)
       : graph_(graph),
         descs_(descs),
         scratch_bytes_(scratch_bytes),
+        flat_(flat),
         micro_batches_(micro_batches),
-        families_(graph.values.size()) {}
+        given_(given),
+        families_(graph.values.size()),
+        packed_(graph.values.size(), false),
+        offset_in_family_(graph.values.size(), 0) {}
 
   MemoryPlan run() {
     plan_.places.resize(graph_.values.size());
+    join_packs();
     place_kept_values();
     join_views();
     measure_lifetimes();
@@ -80,7 +86,8 @@ class Planner {
  private:
   Place& place(ValueId id) { return plan_.places[static_cast<std::size_t>(id)]; }
   std::size_t& region_bytes(Region region) { return plan_.region_bytes[static_cast<int>(region)]; }
-  bool in_arena(ValueId id) const { return region_of(graph_[id].role) == Region::arena; }
+  bool is_packed(ValueId id) const { return packed_[static_cast<std::size_t>(id)]; }
+  bool in_arena(ValueId id) const { return is_packed(id) || region_of(graph_[id].role) == Region::arena; }
 
   void give(ValueId id, Region region) {
     const std::size_t bytes = descs_[static_cast<std::size_t>(id)].bytes();
@@ -88,15 +95,30 @@ class Planner {
     region_bytes(region) += aligned(bytes);
   }
 
+  void join_packs() {
+    for (const GivenPlaces::Packed& packed : given_.packed) {
+      packed_[static_cast<std::size_t>(packed.value)] = true;
+      offset_in_family_[static_cast<std::size_t>(packed.value)] = packed.offset;
+      families_.join(packed.value, packed.pack);
+    }
+    for (const GivenPlaces::Packed& packed : given_.packed) packed_[static_cast<std::size_t>(packed.pack)] = true;
+  }
+
   void place_kept_values() {
     // Gradients lie at the same offsets as their parameters, so that an update is one pass over flat buffers.
-    for (const Parameter& parameter : graph_.parameters) {
-      give(parameter.value, region_of(graph_[parameter.value].role));
-      if (parameter.gradient == kNoValue) continue;
-      place(parameter.gradient) = place(parameter.value);
-      place(parameter.gradient).region = Region::gradients;
+    for (std::size_t i = 0; i < graph_.parameters.size(); ++i) {
+      const Parameter& parameter = graph_.parameters[i];
+      if (graph_[parameter.value].role != Role::parameter) {
+        give(parameter.value, Region::states);
+        continue;
+      }
+      const std::size_t bytes = descs_[static_cast<std::size_t>(parameter.value)].bytes();
+      if (!flat_.shards(Region::parameters)) place(parameter.value) = {Region::parameters, flat_.offsets[i], bytes};
+      if (parameter.gradient != kNoValue && !flat_.shards(Region::gradients))
+        place(parameter.gradient) = {Region::gradients, flat_.offsets[i], bytes};
     }
-    region_bytes(Region::gradients) = region_bytes(Region::parameters);
+    for (const Region region : {Region::parameters, Region::gradients}) region_bytes(region) = flat_.bytes_of(region);
+    for (const GivenPlaces::Fixed& fixed : given_.fixed) place(fixed.value) = fixed.place;
     if (graph_.loss_scale != kNoValue) give(graph_.loss_scale, Region::states);
     for (ValueId id = 0; id < static_cast<ValueId>(graph_.values.size()); ++id) {
       const Role role = graph_[id].role;
@@ -107,10 +129,15 @@ class Planner {
   void join_views() {
     for (const Node& node : graph_.nodes) {
       if (!node.op->is_view()) continue;
-      if (in_arena(node.in[0]))
-        families_.join(node.out[0], node.in[0]);
-      else
+      const auto in = static_cast<std::size_t>(node.in[0]);
+      const auto out = static_cast<std::size_t>(node.out[0]);
+      if (!in_arena(node.in[0])) {
         place(node.out[0]) = place(node.in[0]);  // a view of the images
+        continue;
+      }
+      families_.join(node.out[0], node.in[0]);
+      offset_in_family_[out] = offset_in_family_[in];
+      packed_[out] = packed_[in];
     }
   }
 
@@ -136,10 +163,10 @@ class Planner {
       std::vector<int> taken;
       for (std::size_t o = 0; o < node.out.size(); ++o) {
         const ValueId out = node.out[o];
-        if (!in_arena(out) || lifetime(out).first != i) continue;
+        if (!in_arena(out) || is_packed(out) || lifetime(out).first != i) continue;
         for (const int candidate : node.op->in_place(static_cast<int>(o))) {
           const ValueId in = node.in[static_cast<std::size_t>(candidate)];
-          if (!in_arena(in) || place(in).region != Region::none || lifetime(in).last != i) continue;
+          if (!in_arena(in) || is_packed(in) || place(in).region != Region::none || lifetime(in).last != i) continue;
           const int root = families_.root(in);
           if (std::ranges::find(taken, root) != taken.end() || root == families_.root(out)) continue;
           if (descs_[static_cast<std::size_t>(in)].bytes() != descs_[static_cast<std::size_t>(out)].bytes()) continue;
@@ -233,7 +260,8 @@ class Planner {
     for (ValueId id = 0; id < static_cast<ValueId>(graph_.values.size()); ++id) {
       const auto root = static_cast<std::size_t>(families_.root(id));
       if (in_arena(id) && family_bytes[root] > 0 && place(id).region == Region::none && lifetime(id).first >= 0)
-        place(id) = {region_of_family(static_cast<int>(root)), family_offset[root],
+        place(id) = {region_of_family(static_cast<int>(root)),
+                     family_offset[root] + offset_in_family_[static_cast<std::size_t>(id)],
                      descs_[static_cast<std::size_t>(id)].bytes()};
     }
   }
@@ -261,8 +289,12 @@ class Planner {
   const Graph& graph_;
   const std::vector<TensorDesc>& descs_;
   const std::vector<std::size_t>& scratch_bytes_;
+  const FlatLayout& flat_;
   MicroBatches micro_batches_;
+  const GivenPlaces& given_;
   Families families_;
+  std::vector<bool> packed_;  // by value: within another one's memory, or the one that others lie in
+  std::vector<std::size_t> offset_in_family_;
   std::vector<Lifetime> lifetimes_;
   MemoryPlan plan_;
 };
@@ -302,8 +334,9 @@ std::size_t MemoryPlan::total_bytes() const {
 }
 
 MemoryPlan plan_memory(const Graph& graph, const std::vector<TensorDesc>& descs,
-                       const std::vector<std::size_t>& scratch_bytes, const MicroBatches& micro_batches) {
-  return Planner(graph, descs, scratch_bytes, micro_batches).run();
+                       const std::vector<std::size_t>& scratch_bytes, const FlatLayout& flat,
+                       const MicroBatches& micro_batches, const GivenPlaces& given) {
+  return Planner(graph, descs, scratch_bytes, flat, micro_batches, given).run();
 }
 
 }  // namespace trifold

@@ -68,8 +68,27 @@ struct MicroBatches {
   bool splits_backward = false;
 };
 
-// scratch_bytes: one a node.
+// Places that were decided before the plan.
+struct GivenPlaces {
+  struct Fixed {
+    ValueId value = kNoValue;
+    Place place;
+  };
+  // A value of the arena that lies within another one's memory.
+  struct Packed {
+    ValueId value = kNoValue;
+    ValueId pack = kNoValue;
+    std::size_t offset = 0;
+  };
+  std::vector<Fixed> fixed;
+  std::vector<Packed> packed;
+};
+
+struct FlatLayout;  // runtime/compiler/flat_layout.h
+
+// scratch_bytes: one a node. `flat` says where parameters and gradients lie.
 MemoryPlan plan_memory(const Graph& graph, const std::vector<TensorDesc>& descs,
-                       const std::vector<std::size_t>& scratch_bytes, const MicroBatches& micro_batches = {});
+                       const std::vector<std::size_t>& scratch_bytes, const FlatLayout& flat,
+                       const MicroBatches& micro_batches = {}, const GivenPlaces& given = {});
 
 }  // namespace trifold

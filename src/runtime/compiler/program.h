@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/ops/collective.h"
 #include "kernels/ops/optimizer.h"
 #include "layers/graph.h"
+#include "runtime/compiler/flat_layout.h"
 #include "runtime/compiler/layout_pass.h"
 #include "runtime/compiler/memory_plan.h"
 #include "runtime/compiler/precision.h"
@@ -28,7 +30,9 @@ struct CompileOptions {
   ParameterLayouts parameter_layouts = {};  // chosen by a program that shares the parameters
   bool accumulate = false;                  // gradients are summed over micro-batches before the update
   MicroBatches micro_batches = {};          // that are under way at once
-  int replicas = 1;                         // gradients are summed over them too
+  Replication replication = {};             // gradients are summed over replicas too
+  std::vector<Axis> divides_parameters;     // ranks along these have other parameters
+  bool counts_shared_parameters = true;     // among tensor ranks one looks at the gradients that all of them have
   const RankGroups* ranks = nullptr;        // whom collectives reach; null: the program is only looked at
 };
 
@@ -37,6 +41,7 @@ struct Program {
   std::vector<TensorDesc> descs;   // one a value
   std::vector<KernelPtr> kernels;  // one a node; null for views
   MemoryPlan memory;
+  FlatLayout flat;  // of parameters, gradients and the optimiser's state
 
   ParameterLayouts parameter_layouts() const;
   std::vector<TensorDesc> descs_of(const std::vector<ValueId>& ids) const;

@@ -175,6 +175,7 @@ Json plan_json(const PlanConfig& plan) {
   json["split"] = Json::array();
   for (const TensorSplit& split : plan.split) json["split"].push_back({{"match", split.match}, {"by", split.by}});
   json["zero"] = plan.zero;
+  json["bucket"] = plan.bucket_bytes;
   json["sync"] = {{"type", plan.sync}};
   return json;
 }

@@ -38,7 +38,6 @@ void refuse_what_is_not_there(const ObjectValues& object, const PlanConfig& plan
   const auto refuse_unless = [&](bool fine, const char* name, const char* must_be) {
     if (!fine) fail_field(object, name, section, "this version has no other than {}", must_be);
   };
-  refuse_unless(plan.zero == 0, "zero", "0");
   refuse_unless(plan.sync == "allreduce", "sync", "{\"type\": \"allreduce\"}");
 }
 
@@ -76,9 +75,14 @@ const NestedType& plan_section() {
                    .fallback = std::int64_t{0},
                    .minimum = 0,
                    .maximum = 3,
-                   .help = "what replicas shard: 1 optimiser state, 2 gradients too, 3 parameters too"}},
+                   .help = "what replicas shard: 1 optimiser state, 2 gradients too, 3 parameters too"},
+                  {.name = "bucket",
+                   .fallback = std::int64_t{0},
+                   .minimum = 0,
+                   .help = "of what replicas that shard exchange at once: bytes, or a text like \"25MB\"; 0: chosen"}},
              .second_forms = {{"stages",
-                               {.name = "stages", .kind = FieldKind::numbers, .minimum = 1, .maximum = 65536}}},
+                               {.name = "stages", .kind = FieldKind::numbers, .minimum = 1, .maximum = 65536}},
+                              {"bucket", {.name = "bucket", .kind = FieldKind::text}}},
              .nested = {{.name = "split",
                          .help = "layers that tensor parallelism divides",
                          .list = true,
@@ -120,6 +124,7 @@ PlanConfig read_plan(const JsonNode* section) {
   plan.zero = values.integer("zero");
   plan.sync = object.object("sync").type;
   if (section != nullptr) {
+    plan.bucket_bytes = read_bytes(object, "bucket", *section);
     refuse_what_is_not_there(object, plan);
     check_ranks(object, plan);
   }

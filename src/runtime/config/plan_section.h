@@ -29,6 +29,7 @@ struct PlanConfig {
   std::vector<std::int64_t> stages = {};  // layers a stage; empty: chosen
   std::vector<TensorSplit> split = {};
   std::int64_t zero = 0;
+  std::int64_t bucket_bytes = 0;  // 0: chosen
   std::string sync = "allreduce";
 
   bool operator==(const PlanConfig&) const = default;

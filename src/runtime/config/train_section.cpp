@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "runtime/config/byte_size.h"
 #include "runtime/config/validate.h"
 
 namespace trifold {
@@ -187,15 +186,6 @@ NestedType loss_scale_type() {
                                       "updates without overflow after which it doubles")}}}};
 }
 
-std::int64_t read_memory_limit(const ObjectValues& train, const JsonNode& section) {
-  const FieldValue& value = train.values.all().find("memory_limit")->second;
-  if (const auto* bytes = std::get_if<std::int64_t>(&value)) return *bytes;
-  const std::string& text = std::get<std::string>(value);
-  const std::optional<std::int64_t> bytes = parse_byte_size(text);
-  if (!bytes) fail_field(train, "memory_limit", section, "expected bytes or a size like \"8GB\", found \"{}\"", text);
-  return *bytes;
-}
-
 void check_batch(const ObjectValues& train, const TrainConfig& config, const JsonNode& section) {
   if (config.batch % config.accumulate != 0)
     fail_field(train, "accumulate", section, "'accumulate' {} does not divide the batch of {}", config.accumulate,
@@ -297,7 +287,7 @@ TrainConfig read_train(const JsonNode* section, const JsonNode& job) {
   config.stop = read_stop(train.object("stop").values);
   config.eval_every = values.integer("eval_every");
   config.checkpoint = read_checkpoint(train.object("checkpoint"), place);
-  config.memory_limit_bytes = read_memory_limit(train, place);
+  config.memory_limit_bytes = read_bytes(train, "memory_limit", place);
   config.threads = static_cast<int>(values.integer("threads"));
   check_batch(train, config, place);
   if (config.optimizer.nesterov && config.optimizer.momentum == 0)

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/config/byte_size.h"
 #include "runtime/config/nearest_name.h"
 
 namespace trifold {
@@ -267,6 +268,15 @@ const std::vector<ObjectValues>& ObjectValues::list(const std::string& name) con
 ObjectValues read_object(const JsonNode* object, const NestedType& type) {
   TRIFOLD_CHECK(!type.list, "'{}' is a list", type.name);
   return read_one(object, type);
+}
+
+std::int64_t read_bytes(const ObjectValues& object, const char* name, const JsonNode& section) {
+  const FieldValue& value = object.values.all().find(name)->second;
+  if (const auto* bytes = std::get_if<std::int64_t>(&value)) return *bytes;
+  const std::string& text = std::get<std::string>(value);
+  const std::optional<std::int64_t> bytes = parse_byte_size(text);
+  if (!bytes) fail_field(object, name, section, "expected bytes or a size like \"8GB\", found \"{}\"", text);
+  return *bytes;
 }
 
 }  // namespace trifold

@@ -51,4 +51,7 @@ template <class... Args>
           format, std::forward<Args>(args)...);
 }
 
+// A field in bytes, or as a text like "8GB".
+std::int64_t read_bytes(const ObjectValues& object, const char* name, const JsonNode& section);
+
 }  // namespace trifold

@@ -203,25 +203,13 @@ Executable::Report Executable::report() const {
   return report;
 }
 
-std::vector<float> Executable::read(const std::byte* from, const TensorDesc& desc) const {
-  std::vector<float> laid_out = download_floats(memory_->device(), from, desc);
+std::vector<float> Executable::read(ValueId id) const {
+  const TensorDesc& desc = program_.descs[static_cast<std::size_t>(id)];
+  std::vector<float> laid_out = download_floats(memory_->device(), device_data(id), desc);
   if (desc.layout.plain()) return laid_out;
   std::vector<float> plain(laid_out.size());
   to_plain(laid_out, desc.shape, desc.layout, plain);
   return plain;
-}
-
-std::vector<float> Executable::read(ValueId id) const {
-  return read(device_data(id), program_.descs[static_cast<std::size_t>(id)]);
-}
-
-// Gradients, and their sums over micro-batches, lie as the parameters do.
-std::vector<float> Executable::read_gradient(const Parameter& parameter) const {
-  const auto value = static_cast<std::size_t>(parameter.value);
-  Place place = program_.memory.places[value];
-  TRIFOLD_CHECK(place.region == Region::parameters, "'{}' is not trained", parameter.name);
-  place.region = accumulate_first_.nodes.empty() ? Region::gradients : Region::accumulated;
-  return read(memory_->at(place), program_.descs[value]);
 }
 
 void Executable::write(ValueId id, std::span<const float> plain) const {

@@ -67,9 +67,8 @@ class Executable {
   // A value in row-major order, whatever its layout (parameters, states, outputs).
   std::vector<float> read(ValueId id) const;
   void write(ValueId id, std::span<const float> plain) const;
-  // This rank's part of a trained parameter's gradient, as the last update saw it: the sum over replicas and
-  // micro-batches.
-  std::vector<float> read_gradient(const Parameter& parameter) const;
+  // Where the gradients are that an update reads.
+  Region summed_gradients() const { return accumulate_first_.nodes.empty() ? Region::gradients : Region::accumulated; }
 
   std::byte* device_data(ValueId id, int slot = 0) const;
 
@@ -113,7 +112,6 @@ class Executable {
   template <class Do>
   void timed(std::size_t node, Do work);
   void run_nodes(const Sequence& sequence, const StepContext& context);
-  std::vector<float> read(const std::byte* from, const TensorDesc& desc) const;
   void give(Sequence& sequence, int slot, const StepContext& context);
 
   Program program_;

@@ -38,19 +38,27 @@ void check_batch(const Job& job, const FoldPlan& plan) {
         job.file.string(), job.train.bn_group, micro_batch, replicas, replicas == 1 ? "" : "s", largest);
 }
 
-// The optimiser's decisions about all gradients are taken by each rank from its own.
+// What the optimiser must know of all gradients, ranks tell each other once a step, a program each.
 void check_optimizer(const Job& job, const ModelOptions& options, const FoldPlan& plan) {
-  if (plan.mesh.pipeline == 1 && plan.mesh.tensor == 1) return;
-  const char* why = "needs a number of all parameters, which this version finds only where a rank holds them all";
-  if (job.train.optimizer.kind == OptimizerKind::lars && plan.mesh.tensor > 1)
+  const bool looks_at_all = job.train.optimizer.clip_norm > 0 || uses_precision(job.model, options, DType::f16);
+  const bool divided = plan.mesh.pipeline > 1 || plan.mesh.tensor > 1 || plan.zero > 0;
+  if (job.train.optimizer.kind == OptimizerKind::lars) {
+    if (plan.mesh.tensor > 1 || plan.zero > 0)
+      fail_input(
+          "{}: lars needs the norm of whole parameters, of which {} gives each rank a part: use another optimizer, or "
+          "{}",
+          job.file.string(), plan.zero > 0 ? "plan.zero" : "plan.tp", plan.zero > 0 ? "plan.zero=0" : "plan.tp=1");
+    if (looks_at_all && divided)
+      fail_input(
+          "{}: lars with train.clip_norm or fp16 needs all gradients on one rank: set clip_norm to 0 and use bf16, or "
+          "plan.pp to 1",
+          job.file.string());
+  }
+  if (looks_at_all && plan.mesh.pipeline > 1 && job.plan.chunks > 1)
     fail_input(
-        "{}: lars needs the norm of whole parameters, of which plan.tp gives each rank a part: use another optimizer, "
-        "or plan.tp=1",
+        "{}: train.clip_norm and fp16's loss scale need a number of all gradients before any update, which a stage of "
+        "several chunks has not: set plan.chunks to 1",
         job.file.string());
-  if (job.train.optimizer.clip_norm > 0)
-    fail_input("{}: train.clip_norm {}: set it to 0 or plan.pp and plan.tp to 1", job.file.string(), why);
-  if (uses_precision(job.model, options, DType::f16))
-    fail_input("{}: fp16's loss scale {}: use bf16, or plan.pp=1 and plan.tp=1", job.file.string(), why);
 }
 
 // The last rule that matches a layer counts.
@@ -103,6 +111,8 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options) {
     fail_input("{}: a plan of {} ranks ({}) runs on the CPU only in this version: set plan.device to \"cpu\"",
                job.file.string(), plan.mesh.size(), to_string(plan.mesh));
   plan.threads = std::max(1, job_options.threads / plan.mesh.size());
+  plan.zero = plan.mesh.data > 1 ? static_cast<int>(job.plan.zero) : 0;
+  plan.bucket_bytes = static_cast<std::size_t>(job.plan.bucket_bytes);
   check_batch(job, plan);
   check_optimizer(job, job_options, plan);
   plan.pipeline = {.kind = parse_pipeline_schedule(job.plan.schedule),
@@ -144,6 +154,8 @@ std::vector<ModelOptions> FoldPlan::rank_options(const ModelOptions& job_options
     options.threads = threads;
     options.mesh = mesh;
     options.place = place;
+    options.zero = zero;
+    options.bucket_bytes = bucket_bytes;
     options.ranks = groups;
     options.splits = splits;
     options.cut = cut;

@@ -18,6 +18,8 @@ struct FoldPlan {
   StageCut cut;                                   // of the network
   std::vector<int> layers_of_part;                // in the order of parts
   int threads = 1;                                // of each rank
+  int zero = 0;                                   // stage of ZeRO
+  std::size_t bucket_bytes = 0;                   // 0: chosen
 
   // What a rank's programs are compiled with, one a chunk of its stage.
   std::vector<ModelOptions> rank_options(const ModelOptions& job_options, const RankGroups* groups, int rank) const;

@@ -263,11 +263,18 @@ void FoldedModel::initialize(std::uint64_t seed) {
 }
 
 Model::Snapshot FoldedModel::snapshot(Model::Contents contents) const {
+  std::vector<Model::Snapshot> of_ranks(ranks_.size());
+  team_->run([&](int i) {
+    const Rank& rank = ranks_[static_cast<std::size_t>(i)];
+    const bool is_copy = rank.groups->place().data > 0;
+    if (is_copy && plan_.zero == 0) return;
+    for (const auto& chunk : rank.chunks) {
+      Model::Snapshot part = chunk->snapshot(contents);
+      if (!is_copy) of_ranks[static_cast<std::size_t>(i)].join(std::move(part));
+    }
+  });
   Model::Snapshot whole;
-  for (const Rank& rank : ranks_) {
-    if (rank.groups->place().data > 0) continue;  // replicas are equal
-    for (const auto& chunk : rank.chunks) whole.join(chunk->snapshot(contents));
-  }
+  for (Model::Snapshot& part : of_ranks) whole.join(std::move(part));
   if (world_ == nullptr) return whole;
   if (world_->first()) {
     for (int rank = 1; rank < plan_.mesh.size(); ++rank)

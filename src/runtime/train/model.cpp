@@ -34,6 +34,13 @@ Graph graph_for(const NetworkSpec& network, const ModelOptions& options, std::in
   return options.cut.parts > 1 ? graph_of_part(whole, options.cut, options.part) : std::move(whole);
 }
 
+std::vector<Axis> axes_that_divide_parameters(const Mesh& mesh) {
+  std::vector<Axis> axes;
+  for (const Axis axis : {Axis::tensor, Axis::pipeline})
+    if (mesh.size(axis) > 1) axes.push_back(axis);
+  return axes;
+}
+
 CompileOptions compile_options(const ModelOptions& options) {
   return {.backend = options.backend,
           .device = options.device,
@@ -44,7 +51,12 @@ CompileOptions compile_options(const ModelOptions& options) {
           .precision = {options.precision, std::nullopt},
           .optimizer = std::nullopt,
           .decay_all = options.decay_all,
-          .replicas = options.mesh.data,
+          .replication = {.replicas = options.mesh.data,
+                          .replica = options.place.data,
+                          .zero = options.zero,
+                          .bucket_bytes = options.bucket_bytes},
+          .divides_parameters = axes_that_divide_parameters(options.mesh),
+          .counts_shared_parameters = options.place.tensor == 0,
           .ranks = options.ranks};
 }
 
@@ -86,14 +98,14 @@ Model::Model(const ModelOptions& options, Program training, Program evaluation)
   for (std::size_t i = 0; i < training.graph.parameters.size(); ++i) {
     const auto a = static_cast<std::size_t>(training.graph.parameters[i].value);
     const auto b = static_cast<std::size_t>(evaluation.graph.parameters[i].value);
-    TRIFOLD_CHECK(training.descs[a] == evaluation.descs[b] &&
-                      training.memory.places[a].offset == evaluation.memory.places[b].offset,
+    TRIFOLD_CHECK(training.descs[a] == evaluation.descs[b] && training.flat.offsets == evaluation.flat.offsets,
                   "'{}' lies differently in training and evaluation", training.graph.parameters[i].name);
   }
   const std::array<const Program*, 2> programs = {&training, &evaluation};
   memory_ = std::make_unique<ModelMemory>(*options.device, programs);
   training_ = std::make_unique<Executable>(std::move(training), *memory_);
   evaluation_ = std::make_unique<Executable>(std::move(evaluation), *memory_);
+  flat_ = std::make_unique<FlatBuffers>(training_->program().flat, *memory_, options.ranks);
   training_->record_steps(options.graphs);
   evaluation_->record_steps(options.graphs);
 }
@@ -108,9 +120,10 @@ std::int64_t Model::parameter_count() const {
 
 void Model::initialize(std::uint64_t seed) {
   const Graph& graph = training_->program().graph;
-  for (const Parameter& parameter : graph.parameters) {
-    const Shape shape = parameter.whole_shape(graph[parameter.value].shape);
-    training_->write(parameter.value, take_shard(initial_values(parameter, shape, seed), shape, parameter.shard));
+  const std::vector<Entry> parameters = entries(Contents::model);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Shape shape = parameters[i].whole_shape(graph[parameters[i].value].shape);
+    write(parameters[i], initial_values(graph.parameters[i], shape, seed));
   }
   reset_loss_scale();
 }
@@ -130,24 +143,57 @@ std::optional<Model::LossScale> Model::loss_scale() const {
   return LossScale{state[0], state[2]};
 }
 
+// In the order of parameters.
 std::vector<Model::Entry> Model::entries(Contents contents) const {
   const Program& program = training_->program();
+  const Graph& graph = program.graph;
   std::vector<Entry> found;
-  for (const Parameter& parameter : program.graph.parameters) {
-    found.push_back({parameter.name, parameter.value, training_->device_data(parameter.value), parameter.shard});
-    if (contents == Contents::model || program.graph[parameter.value].role != Role::parameter) continue;
-    Place place = program.memory.places[static_cast<std::size_t>(parameter.value)];
-    place.region = Region::optimizer;
+  for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
+    const Parameter& parameter = graph.parameters[i];
+    const auto flat = [&](const std::string& name, Region region, std::size_t base) {
+      found.push_back({name, parameter.value, region, base, static_cast<int>(i), parameter.shard});
+    };
+    const bool trained = graph[parameter.value].role == Role::parameter;
+    if (contents == Contents::gradients) {
+      if (trained && parameter.gradient != kNoValue) flat(parameter.name, training_->summed_gradients(), 0);
+      continue;
+    }
+    if (trained) {
+      flat(parameter.name, Region::parameters, 0);
+    } else {
+      const Place& place = program.memory.places[static_cast<std::size_t>(parameter.value)];
+      found.push_back({parameter.name, parameter.value, place.region, place.offset, -1, parameter.shard});
+    }
+    if (!trained || contents == Contents::model) continue;
+    std::size_t base = 0;
     for (const std::string& state : state_names_) {
-      found.push_back(
-          {"optimizer." + parameter.name + "." + state, parameter.value, memory_->at(place), parameter.shard});
-      place.offset += program.memory.bytes(Region::parameters);
+      flat("optimizer." + parameter.name + "." + state, Region::optimizer, base);
+      base += program.flat.bytes_of(Region::optimizer);
     }
   }
-  const ValueId scale = program.graph.loss_scale;
-  if (contents == Contents::model_and_optimizer && scale != kNoValue)
-    found.push_back({kLossScaleName, scale, training_->device_data(scale)});
+  if (contents == Contents::model_and_optimizer && graph.loss_scale != kNoValue) {
+    const Place& place = program.memory.places[static_cast<std::size_t>(graph.loss_scale)];
+    found.push_back({kLossScaleName, graph.loss_scale, place.region, place.offset});
+  }
   return found;
+}
+
+// Of an entry that is whole here.
+std::byte* Model::data(const Entry& entry) const {
+  const FlatLayout& flat = training_->program().flat;
+  const std::size_t offset = entry.parameter < 0 ? 0 : flat.offsets[static_cast<std::size_t>(entry.parameter)];
+  return memory_->region(entry.region) + entry.base + offset;
+}
+
+void Model::write(const Entry& entry, std::span<const float> whole) const {
+  const TensorDesc& desc = training_->program().descs[static_cast<std::size_t>(entry.value)];
+  const std::vector<float> plain = take_shard(whole, entry.whole_shape(desc.shape), entry.shard);
+  std::vector<float> laid_out(plain.size());
+  to_layout(plain, desc.shape, desc.layout, laid_out);
+  if (entry.parameter >= 0)
+    flat_->put(entry.region, entry.base, entry.parameter, laid_out);
+  else
+    memory_->device().upload(data(entry), laid_out.data(), desc.bytes());
 }
 
 void Model::Snapshot::join(Snapshot other) {
@@ -196,23 +242,34 @@ void Model::Snapshot::put_together(const NamedTensor& part, const Shard& shard) 
 Model::Snapshot Model::snapshot(Contents contents) const {
   Snapshot snapshot;
   const Program& program = training_->program();
+  std::map<std::pair<Region, std::size_t>, std::vector<float>> gathered;  // buffers of which replicas have parts
   for (const Entry& entry : entries(contents)) {
     const TensorDesc& desc = program.descs[static_cast<std::size_t>(entry.value)];
-    std::span<const float> values{reinterpret_cast<const float*>(entry.data),
-                                  static_cast<std::size_t>(desc.elements())};
-    if (!memory_->device().host_memory()) {
-      std::vector<float>& copy = snapshot.storage_.emplace_back(values.size());
-      memory_->device().download(copy.data(), entry.data, desc.bytes());
+    const auto elements = static_cast<std::size_t>(desc.elements());
+    std::span<const float> values;
+    const auto own_copy = [&]() -> std::vector<float>& { return snapshot.storage_.emplace_back(elements); };
+    if (entry.parameter >= 0 && flat_->in_parts(entry.region)) {
+      const auto [buffer, added] = gathered.try_emplace({entry.region, entry.base});
+      if (added) buffer->second = flat_->gather(entry.region, entry.base);
+      if (buffer->second.empty()) continue;  // the first replica has it
+      const std::size_t first = program.flat.offsets[static_cast<std::size_t>(entry.parameter)] / sizeof(float);
+      std::vector<float>& copy = own_copy();
+      std::copy_n(buffer->second.data() + first, elements, copy.data());
+      values = copy;
+    } else if (memory_->device().host_memory()) {
+      values = {reinterpret_cast<const float*>(data(entry)), elements};
+    } else {
+      std::vector<float>& copy = own_copy();
+      memory_->device().download(copy.data(), data(entry), desc.bytes());
       values = copy;
     }
     if (!desc.layout.plain()) {
-      std::vector<float>& copy = snapshot.storage_.emplace_back(values.size());
+      std::vector<float>& copy = own_copy();
       to_plain(values, desc.shape, desc.layout, copy);
       values = copy;
     }
-    Shape shape = desc.shape;
+    const Shape shape = entry.whole_shape(desc.shape);
     if (entry.shard.dim >= 0) {
-      shape[entry.shard.dim] *= entry.shard.count;
       std::vector<float>& whole = snapshot.storage_.emplace_back(static_cast<std::size_t>(shape.elements()));
       put_shard(values, shape, entry.shard, whole);
       values = whole;
@@ -226,24 +283,19 @@ Model::Snapshot Model::snapshot(Contents contents) const {
 void Model::load(const SafetensorsFile& file, Contents contents) {
   const Program& program = training_->program();
   for (const Entry& entry : entries(contents)) {
-    const TensorDesc& desc = program.descs[static_cast<std::size_t>(entry.value)];
     const NamedTensor* tensor = file.find(entry.name);
     if (tensor == nullptr && entry.name == kLossScaleName) {
       reset_loss_scale();  // the checkpoint was made in another precision
       continue;
     }
     if (tensor == nullptr) fail_input("the checkpoint has no tensor '{}': it belongs to another network", entry.name);
-    Shape shape = desc.shape;
-    if (entry.shard.dim >= 0) shape[entry.shard.dim] *= entry.shard.count;
+    const Shape shape = entry.whole_shape(program.descs[static_cast<std::size_t>(entry.value)].shape);
     if (tensor->shape != shape || tensor->dtype != DType::f32)
       fail_input("the checkpoint's '{}' is {} {}, this network's is f32 {}", entry.name, name_of(tensor->dtype),
                  to_string(tensor->shape), to_string(shape));
     std::vector<float> whole(static_cast<std::size_t>(shape.elements()));
     std::memcpy(whole.data(), tensor->data.data(), tensor->data.size());
-    const std::vector<float> plain = take_shard(whole, shape, entry.shard);
-    std::vector<float> laid_out(plain.size());
-    to_layout(plain, desc.shape, desc.layout, laid_out);
-    memory_->device().upload(entry.data, laid_out.data(), desc.bytes());
+    write(entry, whole);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "parallel/stage_cut.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/executor/executable.h"
+#include "runtime/train/flat_buffers.h"
 
 namespace trifold {
 
@@ -34,6 +35,8 @@ struct ModelOptions {
   std::optional<PrepareImagesArgs> prepare = {};       // the programs read raw bytes and do this with them first
   Mesh mesh = {};                                      // the job's ranks
   MeshPlace place = {};                                // this one's
+  int zero = 0;                                        // what replicas keep only parts of: ZeRO's stage
+  std::size_t bucket_bytes = 0;                        // of what replicas exchange as one piece; 0: chosen
   const RankGroups* ranks = nullptr;                   // null: programs that are only looked at, or a single rank's
   std::vector<std::optional<LayerSplit>> splits = {};  // of layers, among tensor ranks; none: chosen
   StageCut cut = {};                                   // of the network into parts; the default: one part
@@ -92,7 +95,12 @@ class Model {
     std::vector<NamedTensor> tensors_;    // views of the storage and of the model
     std::map<std::string, Shard> parts_;  // of tensors that this rank has a part of
   };
-  enum class Contents { model, model_and_optimizer };
+  enum class Contents {
+    model,
+    model_and_optimizer,
+    gradients,  // under their parameters' names, as the last update saw them: sums over replicas and micro-batches
+  };
+  // Where replicas keep parts only, all of them must call it, and the first one gets the tensors.
   Snapshot snapshot(Contents contents) const;
 
   // Every tensor of the model must be there with its shape; `file` is what errors name.
@@ -101,16 +109,26 @@ class Model {
  private:
   struct Entry {
     std::string name;
-    ValueId value = kNoValue;   // gives shape and layout
-    std::byte* data = nullptr;  // where it lies: the parameter itself, or its part of the optimiser's flat state
+    ValueId value = kNoValue;  // gives shape and layout
+    Region region = Region::none;
+    std::size_t base = 0;  // of its flat buffer in the region; of a tensor that is in none, its own
+    int parameter = -1;    // its index, of a tensor in a flat buffer
     Shard shard = {};
+
+    Shape whole_shape(Shape mine) const {
+      if (shard.dim >= 0) mine[shard.dim] *= shard.count;
+      return mine;
+    }
   };
   std::vector<Entry> entries(Contents contents) const;
+  std::byte* data(const Entry& entry) const;
+  void write(const Entry& entry, std::span<const float> whole) const;
   void reset_loss_scale();
 
   std::unique_ptr<ModelMemory> memory_;
   std::unique_ptr<Executable> training_;
   std::unique_ptr<Executable> evaluation_;
+  std::unique_ptr<FlatBuffers> flat_;
   std::vector<std::string> state_names_;  // of the optimiser
   LossScaling loss_scaling_;
 };

@@ -43,6 +43,15 @@ std::vector<NamedPlan> plans() {
           {"pp2_zero_bubble", pipeline(2, "zero-bubble")},
           {"pp3_zero_bubble", pipeline(3, "zero-bubble")},
           {"pp4_zero_bubble_h2", pipeline(4, "zero-bubble-h2")},
+          {"dp2_zero1", {.dp = 2, .zero = 1, .bucket_bytes = 2000}},
+          {"dp4_zero2", {.dp = 4, .zero = 2, .bucket_bytes = 2000}},
+          {"dp2_zero2_accumulate", {.dp = 2, .zero = 2}, 2},
+          {"dp2_zero3", {.dp = 2, .zero = 3, .bucket_bytes = 2000}},
+          {"dp4_zero3_accumulate", {.dp = 4, .zero = 3, .bucket_bytes = 2000}, 2},
+          {"dp2_tp2_zero3", {.dp = 2, .tp = 2, .zero = 3, .bucket_bytes = 2000}},
+          {"dp2_pp2_zero1", {.dp = 2, .pp = 2, .micro_batches = 2, .zero = 1, .bucket_bytes = 2000}},
+          {"dp2_pp2_zero2", {.dp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 2, .zero = 2}},
+          {"dp2_pp2_zero3", {.dp = 2, .pp = 2, .micro_batches = 2, .zero = 3, .bucket_bytes = 2000}},
           {"dp2_tp2", {.dp = 2, .tp = 2}},
           {"dp2_pp2", {.dp = 2, .pp = 2, .micro_batches = 2}},
           {"tp2_pp2", {.tp = 2, .pp = 2, .micro_batches = 4}},
@@ -174,6 +183,40 @@ TEST(FoldedPrecision, Bf16FollowsOneRank) {
     expect_losses_near(run_fold(small_tutorial(), plan, options), single, 1e-2);
 }
 
+// What an optimiser must know of all gradients, it learns from ranks that have parts of them.
+const std::vector<PlanConfig> kDividedPlans = {
+    {.tp = 2},
+    {.pp = 2, .micro_batches = 4},
+    {.dp = 2, .zero = 1, .bucket_bytes = 2000},
+    {.dp = 2, .zero = 3, .bucket_bytes = 2000},
+    {.dp = 2, .tp = 2, .pp = 2, .micro_batches = 2, .zero = 2, .bucket_bytes = 2000}};
+
+TEST(FoldedOptimizer, ClipsByTheNormOfAllGradients) {
+  FoldOptions options;
+  options.learning_rate = 1;  // the norm is 1.3 at first: without clipping this runs away
+  options.optimizer.clip_norm = 0.05;
+  const FoldRun single = run_fold(small_tutorial(), {}, options);
+  for (const PlanConfig& plan : kDividedPlans)
+    expect_losses_near(run_fold(small_tutorial(), plan, options), single, 1e-4);
+}
+
+TEST(FoldedOptimizer, SkipsTheSameUpdatesWithALossScaleTooLarge) {
+  FoldOptions options;
+  options.precision = DType::f16;
+  options.steps = 8;
+  options.loss_scale = 4e6;  // f16 ends at 65504
+  const FoldRun single = run_fold(small_tutorial(), {}, options);
+  const std::vector<float>& scale = single.parameters.at("optimizer.loss_scale");
+  ASSERT_GT(scale[2], 0) << "updates skipped";
+  ASSERT_LT(scale[2], 8) << "updates skipped";
+  for (const PlanConfig& plan : kDividedPlans) {
+    const FoldRun run = run_fold(small_tutorial(), plan, options);
+    EXPECT_EQ(run.parameters.at("optimizer.loss_scale"), scale);
+    // f16 rounds sums of another order to numbers 5e-4 apart.
+    expect_losses_near(run, single, 2e-3);
+  }
+}
+
 // --- refusals
 
 std::string refusal(const NetworkSpec& network, const PlanConfig& plan, FoldOptions options = {}) {
@@ -204,9 +247,13 @@ TEST(FoldedRefusal, SaysWhatWouldWork) {
   EXPECT_NE(refusal(small_tutorial(), {.tp = 2}, lars).find("lars needs the norm of whole parameters"),
             std::string::npos);
   EXPECT_EQ(refusal(small_tutorial(), {.pp = 2, .micro_batches = 2}, lars), "accepted");
+  EXPECT_NE(refusal(small_tutorial(), {.dp = 2, .zero = 1}, lars).find("plan.zero=0"), std::string::npos);
+  lars.optimizer.clip_norm = 1;
+  EXPECT_NE(refusal(small_tutorial(), {.pp = 2, .micro_batches = 2}, lars).find("lars with train.clip_norm"),
+            std::string::npos);
   NetworkSpec half = small_tutorial();
   half.layers.front().values.set("precision", std::string("fp16"));
-  EXPECT_NE(refusal(half, {.pp = 2, .micro_batches = 2}).find("fp16's loss scale"), std::string::npos);
+  EXPECT_NE(refusal(half, pipeline(2, "interleaved", 2)).find("set plan.chunks to 1"), std::string::npos);
   EXPECT_NE(refusal(small_resnet(), {.tp = 2, .split = {{"nobody", "out_channels"}}}).find("no layer has such an id"),
             std::string::npos);
 }
