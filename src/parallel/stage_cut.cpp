@@ -1,6 +1,7 @@
 #include "parallel/stage_cut.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
@@ -133,7 +134,7 @@ Graph graph_of_part(const Graph& whole, const StageCut& cut, int part) {
   return PartBuilder(whole, cut, part).build();
 }
 
-std::vector<int> balance_parts(std::span<const double> costs, int parts) {
+std::vector<int> balance_parts(std::span<const double> costs, int parts, const PartFits& fits) {
   const int layers = static_cast<int>(costs.size());
   if (parts > layers)
     fail_input(
@@ -152,11 +153,12 @@ std::vector<int> balance_parts(std::span<const double> costs, int parts) {
     for (int l = p; l <= layers - (parts - p); ++l)
       for (int begin = p - 1; begin < l; ++begin) {
         const double slowest = std::max(best[at(p - 1)][at(begin)], until[at(l)] - until[at(begin)]);
-        if (slowest < best[at(p)][at(l)]) {
+        if (slowest < best[at(p)][at(l)] && (!fits || fits(p - 1, begin, l))) {
           best[at(p)][at(l)] = slowest;
           from[at(p)][at(l)] = begin;
         }
       }
+  if (std::isinf(best[at(parts)][at(layers)])) return {};
   std::vector<int> counts(at(parts));
   for (int p = parts, end = layers; p > 0; --p) {
     const int begin = from[at(p)][at(end)];

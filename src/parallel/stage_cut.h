@@ -3,6 +3,7 @@
 // maker to its reader directly.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -22,9 +23,13 @@ struct StageCut {
 // The graph of one part: with send and receive nodes where edges were cut.
 Graph graph_of_part(const Graph& whole, const StageCut& cut, int part);
 
+// Whether a part may have the layers from `begin` to before `end`.
+using PartFits = std::function<bool(int part, int begin, int end)>;
+
 // How many layers each part gets so that the slowest takes as little time as can be: exact, by dynamic programming.
-// `costs` is one number a layer, in any unit of time. Throws an input error where there are more parts than layers.
-std::vector<int> balance_parts(std::span<const double> costs, int parts);
+// `costs` is one number a layer, in any unit of time. Nothing where no cut fits. Throws an input error where there are
+// more parts than layers.
+std::vector<int> balance_parts(std::span<const double> costs, int parts, const PartFits& fits = nullptr);
 
 // What a layer costs to train, relative to the others: arithmetic at one rate, memory at another.
 std::vector<double> layer_costs(const Graph& graph);

@@ -61,6 +61,14 @@ TEST(BalanceParts, IsTheBestOfAllCuts) {
   }
 }
 
+TEST(BalanceParts, TakesTheBestOfTheCutsThatFit) {
+  const std::vector<double> costs = {1, 1, 1, 1, 8};
+  EXPECT_EQ(balance_parts(costs, 2), (std::vector<int>{4, 1}));
+  const auto at_most = [](int layers) { return [=](int, int begin, int end) { return end - begin <= layers; }; };
+  EXPECT_EQ(balance_parts(costs, 2, at_most(3)), (std::vector<int>{3, 2}));
+  EXPECT_EQ(balance_parts(costs, 2, at_most(2)), std::vector<int>{}) << "five layers are more than two times two";
+}
+
 TEST(BalanceParts, RefusesMorePartsThanLayers) {
   const std::vector<double> costs = {1, 2, 3};
   EXPECT_THROW(balance_parts(costs, 4), Error);

@@ -129,7 +129,7 @@ std::vector<RankRow> rank_rows(const Job& job, const ModelOptions& options, cons
       for (CollectiveRow& collective : collectives_of(training, plan.pipeline.micro_batches))
         row.collectives.push_back(std::move(collective));
       if (dump) row.programs.push_back(to_string(training));
-      check_memory(job, *options.device, programs);
+      check_memory(job, chunk, programs);
     }
     rows.push_back(std::move(row));
   }
@@ -143,7 +143,7 @@ struct CheckCommand {
   void run() const {
     const Job loaded = job.load();
     const ModelOptions options = model_options(loaded);
-    const FoldPlan plan = plan_fold(loaded, options);
+    const FoldPlan plan = plan_fold(loaded, options, measure_for_stages(loaded, options));
     const ModelContext context{.batch = options.batch / plan.pipeline.micro_batches,
                                .global_batch = options.batch,
                                .bn_group = options.bn_group,

@@ -56,7 +56,7 @@ FoldPlan plan_named(const ComparedPlan& plan, const ModelOptions& options) {
   try {
     Job job = plan.job;
     job.train.bn_group = 1;
-    return plan_fold(job, options);
+    return plan_fold(job, options);  // stages that are to be measured are balanced by estimate here
   } catch (const Error& error) {
     throw Error(error.fault(), fmt::format("plan '{}': {}", plan.name, error.what()));
   }

@@ -1,8 +1,10 @@
 // From Graph to Program: fusion, recomputation, element types, layouts, kernels, memory, and the optimiser's update at
 // the end.
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/ops/collective.h"
+#include "kernels/ops/gradient_exchange.h"
 #include "runtime/compiler/fusion.h"
 #include "runtime/compiler/program.h"
 #include "runtime/compiler/shard_state.h"
@@ -36,14 +38,13 @@ ValueId add_placed_value(Program& program, Value value, Place place) {
 }
 
 // Kernels that keep memory from step to step have it apart from the arena.
-void place_lasting_memory(Program& program) {
+void place_lasting_memory(Program& program, std::size_t node) {
+  const KernelPtr& kernel = program.kernels[node];
+  if (!kernel || kernel->lasting_bytes() == 0) return;
+  TRIFOLD_CHECK(kernel->scratch_bytes() == 0, "a kernel has scratch or lasting memory, not both");
   std::size_t& used = program.memory.region_bytes[static_cast<int>(Region::messages)];
-  for (std::size_t i = 0; i < program.kernels.size(); ++i) {
-    if (!program.kernels[i] || program.kernels[i]->lasting_bytes() == 0) continue;
-    TRIFOLD_CHECK(program.kernels[i]->scratch_bytes() == 0, "a kernel has scratch or lasting memory, not both");
-    program.memory.scratch_offset[i] = used;
-    used += program.kernels[i]->lasting_bytes();
-  }
+  program.memory.scratch_offset[node] = used;
+  used += kernel->lasting_bytes();
 }
 
 // The update comes after everything else: the whole arena is free for its scratch.
@@ -52,6 +53,7 @@ void add_node(Program& program, Node node, const CompileOptions& options) {
   std::size_t& arena = program.memory.region_bytes[static_cast<int>(Region::arena)];
   arena = std::max(arena, program.kernels.back()->scratch_bytes());
   program.memory.scratch_offset.push_back(0);
+  place_lasting_memory(program, program.kernels.size() - 1);
   program.graph.nodes.push_back(std::move(node));
 }
 
@@ -104,10 +106,74 @@ class UpdateBuilder {
 
   void add_all_at_once() {
     const ValueId gradients = all_of("gradients", Role::parameter_gradient, summed());
-    if (flat_.replication.replicas > 1) add_op(std::make_shared<const AllReduce>(), {gradients}, {gradients});
+    if (flat_.replication.replicas > 1 && !options_.sync.local()) add_op(exchange(), {gradients}, {gradients});
     add_squares();
-    add_optimizer(all_of("parameters", Role::parameter, Region::parameters), gradients,
-                  {Region::parameters, 0, flat_.bytes}, 0);
+    const ValueId parameters = all_of("parameters", Role::parameter, Region::parameters);
+    add_optimizer(parameters, gradients, {Region::parameters, 0, flat_.bytes}, 0);
+    if (flat_.replication.replicas > 1 && options_.sync.local()) add_averages(parameters);
+  }
+
+  template <class T>
+  T among_replicas() const {
+    T op;
+    op.ranks = flat_.replication.replicas;
+    return op;
+  }
+
+  OpPtr exchange() const {
+    switch (options_.sync.kind) {
+      case GradientSync::Kind::allreduce:
+        if (options_.sync.wire != DType::f32) {
+          auto op = among_replicas<HalfAllReduce>();
+          op.wire = options_.sync.wire;
+          return std::make_shared<const HalfAllReduce>(op);
+        }
+        break;
+      case GradientSync::Kind::topk: {
+        auto op = among_replicas<TopKAllReduce>();
+        const double elements = static_cast<double>(flat_.bytes / sizeof(float));
+        op.keep = std::max<std::int64_t>(1, std::llround(options_.sync.keep * elements));
+        return std::make_shared<const TopKAllReduce>(op);
+      }
+      case GradientSync::Kind::powersgd:
+        return std::make_shared<const LowRankAllReduce>(low_rank());
+      case GradientSync::Kind::local_sgd:
+        break;
+    }
+    return std::make_shared<const AllReduce>();
+  }
+
+  LowRankAllReduce low_rank() const {
+    auto op = among_replicas<LowRankAllReduce>();
+    op.rank = options_.sync.rank;
+    for (std::size_t i = 0; i < program_.graph.parameters.size(); ++i) {
+      const Parameter& parameter = program_.graph.parameters[i];
+      const TensorDesc& desc = program_.descs[static_cast<std::size_t>(parameter.value)];
+      const auto elements = static_cast<std::int64_t>(desc.bytes() / sizeof(float));
+      if (program_.graph[parameter.value].role != Role::parameter || desc.shape.rank() < 2) continue;
+      const std::int64_t rows = desc.shape[0];
+      const std::int64_t columns = elements / rows;
+      if (elements % rows != 0 || (rows + columns) * op.rank >= elements) continue;  // it would be no less
+      op.matrices.push_back({static_cast<std::int64_t>(flat_.offsets[i] / sizeof(float)), rows, columns});
+    }
+    return op;
+  }
+
+  // Models that went their own ways: parameters, the optimiser's state and the states of layers, which come first in
+  // their region.
+  void add_averages(ValueId parameters) {
+    const auto average = [&](ValueId value) {
+      add_op(std::make_shared<const AverageReplicas>(among_replicas<AverageReplicas>()), {value}, {value});
+    };
+    average(parameters);
+    if (const std::size_t bytes = memory().bytes(Region::optimizer); bytes > 0)
+      average(flat_value("optimizer", Role::state, {Region::optimizer, 0, bytes}));
+    std::size_t end = 0;
+    for (const Parameter& parameter : program_.graph.parameters) {
+      const Place& place = memory().places[static_cast<std::size_t>(parameter.value)];
+      if (place.region == Region::states) end = std::max(end, place.offset + place.bytes);
+    }
+    if (end > 0) average(flat_value("states", Role::state, {Region::states, 0, end}));
   }
 
   // Each replica updates its part of every bucket.
@@ -250,7 +316,7 @@ Program compile(Graph graph, const CompileOptions& options) {
     scratch_bytes.push_back(program.kernels.back() ? program.kernels.back()->scratch_bytes() : 0);
   }
   program.memory = plan_memory(program.graph, program.descs, scratch_bytes, program.flat, options.micro_batches, given);
-  place_lasting_memory(program);
+  for (std::size_t node = 0; node < program.kernels.size(); ++node) place_lasting_memory(program, node);
   if (options.optimizer) UpdateBuilder(program, options).add();
   return program;
 }

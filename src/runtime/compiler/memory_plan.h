@@ -21,7 +21,7 @@ enum class Region {
   accumulated,  // flat: gradients summed over micro-batches
   optimizer,    // flat: the optimiser's state, as often as it needs the size of the parameters
   states,
-  messages,  // copies of what is on its way to another stage
+  messages,  // copies of what is on its way to another stage, and what replicas have still to tell each other
   inputs,    // slots too
   reports,
 };

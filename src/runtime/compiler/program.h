@@ -9,6 +9,7 @@
 #include "kernels/ops/collective.h"
 #include "kernels/ops/optimizer.h"
 #include "layers/graph.h"
+#include "parallel/gradient_sync.h"
 #include "runtime/compiler/flat_layout.h"
 #include "runtime/compiler/layout_pass.h"
 #include "runtime/compiler/memory_plan.h"
@@ -31,6 +32,7 @@ struct CompileOptions {
   bool accumulate = false;                  // gradients are summed over micro-batches before the update
   MicroBatches micro_batches = {};          // that are under way at once
   Replication replication = {};             // gradients are summed over replicas too
+  GradientSync sync = {};                   // how
   std::vector<Axis> divides_parameters;     // ranks along these have other parameters
   bool counts_shared_parameters = true;     // among tensor ranks one looks at the gradients that all of them have
   const RankGroups* ranks = nullptr;        // whom collectives reach; null: the program is only looked at

@@ -162,6 +162,20 @@ Json train_json(const TrainConfig& train) {
   return json;
 }
 
+Json sync_json(const GradientSync& sync) {
+  switch (sync.kind) {
+    case GradientSync::Kind::allreduce:
+      return {{"type", "allreduce"}, {"wire", precision_name(sync.wire)}};
+    case GradientSync::Kind::topk:
+      return {{"type", "topk"}, {"keep", sync.keep}};
+    case GradientSync::Kind::powersgd:
+      return {{"type", "powersgd"}, {"rank", sync.rank}};
+    case GradientSync::Kind::local_sgd:
+      return {{"type", "local_sgd"}, {"period", sync.period}};
+  }
+  TRIFOLD_CHECK(false, "no such sync");
+}
+
 Json plan_json(const PlanConfig& plan) {
   Json json;
   json["device"] = plan.device;
@@ -171,12 +185,13 @@ Json plan_json(const PlanConfig& plan) {
   json["schedule"] = plan.schedule;
   json["micro_batches"] = plan.micro_batches;
   json["chunks"] = plan.chunks;
-  json["stages"] = plan.stages.empty() ? Json("auto") : Json(plan.stages);
+  json["stages"] = !plan.stages.empty() ? Json(plan.stages) : Json(plan.measures_stages ? "measured" : "auto");
+  json["cut_after"] = plan.cut_after;
   json["split"] = Json::array();
   for (const TensorSplit& split : plan.split) json["split"].push_back({{"match", split.match}, {"by", split.by}});
   json["zero"] = plan.zero;
   json["bucket"] = plan.bucket_bytes;
-  json["sync"] = {{"type", plan.sync}};
+  json["sync"] = sync_json(plan.sync);
   return json;
 }
 

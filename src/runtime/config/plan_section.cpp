@@ -32,13 +32,19 @@ void check_ranks(const ObjectValues& object, const PlanConfig& plan) {
                std::max<std::int64_t>(ranks, 1));
 }
 
-// Settings that this version could only ignore.
-void refuse_what_is_not_there(const ObjectValues& object, const PlanConfig& plan) {
-  const JsonNode& section = *object.node;
-  const auto refuse_unless = [&](bool fine, const char* name, const char* must_be) {
-    if (!fine) fail_field(object, name, section, "this version has no other than {}", must_be);
-  };
-  refuse_unless(plan.sync == "allreduce", "sync", "{\"type\": \"allreduce\"}");
+GradientSync read_sync(const ObjectValues& sync) {
+  if (sync.type == "allreduce")
+    return {.kind = GradientSync::Kind::allreduce, .wire = *parse_precision(sync.values.text("wire"))};
+  if (sync.type == "topk") return {.kind = GradientSync::Kind::topk, .keep = sync.values.number("keep")};
+  if (sync.type == "powersgd") return {.kind = GradientSync::Kind::powersgd, .rank = sync.values.integer("rank")};
+  return {.kind = GradientSync::Kind::local_sgd, .period = sync.values.integer("period")};
+}
+
+void check_zero(const ObjectValues& object, const PlanConfig& plan) {
+  if (plan.zero > 0 && !plan.sync.exact())
+    fail_field(object, "zero", *object.node,
+               "replicas that shard add up all gradients in every step, as {{\"type\": \"allreduce\"}} does: leave "
+               "'sync' out, or set 'zero' to 0");
 }
 
 }  // namespace
@@ -69,8 +75,13 @@ const NestedType& plan_section() {
                   {.name = "stages",
                    .kind = FieldKind::choice,
                    .fallback = std::string("auto"),
-                   .choices = {"auto"},
-                   .help = "auto, or how many layers each stage has"},
+                   .choices = {"auto", "measured"},
+                   .help = "auto: balanced by what layers cost by estimate; measured: by what they cost here; or how "
+                           "many layers each stage has"},
+                  {.name = "cut_after",
+                   .kind = FieldKind::texts,
+                   .fallback = std::vector<std::string>{},
+                   .help = "ids of the layers that end a stage, instead of stages"},
                   {.name = "zero",
                    .fallback = std::int64_t{0},
                    .minimum = 0,
@@ -97,10 +108,34 @@ const NestedType& plan_section() {
                         {.name = "sync",
                          .help = "how replicas agree",
                          .fallback_type = "allreduce",
-                         .types = {{.type = "allreduce", .noun = "an allreduce sync"},
-                                   {.type = "sharded", .noun = "a sharded sync"},
-                                   {.type = "parameter_server", .noun = "a parameter_server sync"},
-                                   {.type = "federated", .noun = "a federated sync"}}}}}}};
+                         .types = {{.type = "allreduce",
+                                    .noun = "an allreduce sync",
+                                    .fields = {{.name = "wire",
+                                                .kind = FieldKind::choice,
+                                                .fallback = std::string("fp32"),
+                                                .choices = {"fp32", "fp16", "bf16"},
+                                                .help = "what gradients are sent as"}}},
+                                   {.type = "topk",
+                                    .noun = "a topk sync",
+                                    .fields = {{.name = "keep",
+                                                .kind = FieldKind::number,
+                                                .fallback = 0.01,
+                                                .minimum = 1e-6,
+                                                .maximum = 1,
+                                                .help = "share of its gradients that a replica sends, the largest"}}},
+                                   {.type = "powersgd",
+                                    .noun = "a powersgd sync",
+                                    .fields = {{.name = "rank",
+                                                .fallback = std::int64_t{2},
+                                                .minimum = 1,
+                                                .maximum = 64,
+                                                .help = "columns of the thin matrices that are sent"}}},
+                                   {.type = "local_sgd",
+                                    .noun = "a local_sgd sync",
+                                    .fields = {{.name = "period",
+                                                .fallback = std::int64_t{8},
+                                                .minimum = 1,
+                                                .help = "steps between two averages of the replicas' models"}}}}}}}}};
   return type;
 }
 
@@ -119,13 +154,18 @@ PlanConfig read_plan(const JsonNode* section) {
   plan.chunks = values.integer("chunks");
   if (const auto* counts = std::get_if<std::vector<double>>(&values.all().find("stages")->second))
     for (const double count : *counts) plan.stages.push_back(static_cast<std::int64_t>(count));
+  else
+    plan.measures_stages = values.text("stages") == "measured";
+  plan.cut_after = values.texts("cut_after");
+  if (!plan.cut_after.empty() && (!plan.stages.empty() || plan.measures_stages))
+    fail_field(object, "cut_after", *section, "'cut_after' and 'stages' both say where to cut: leave one out");
   for (const ObjectValues& split : object.list("split"))
     plan.split.push_back({.match = split.values.text("match"), .by = split.values.text("by")});
   plan.zero = values.integer("zero");
-  plan.sync = object.object("sync").type;
+  plan.sync = read_sync(object.object("sync"));
   if (section != nullptr) {
     plan.bucket_bytes = read_bytes(object, "bucket", *section);
-    refuse_what_is_not_there(object, plan);
+    check_zero(object, plan);
     check_ranks(object, plan);
   }
   return plan;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/gradient_sync.h"
 #include "runtime/config/json_source.h"
 #include "runtime/config/object_type.h"
 
@@ -25,12 +26,14 @@ struct PlanConfig {
   std::int64_t pp = 1;
   std::string schedule = "1f1b";
   std::int64_t micro_batches = 1;
-  std::int64_t chunks = 1;                // of layers, a stage
-  std::vector<std::int64_t> stages = {};  // layers a stage; empty: chosen
+  std::int64_t chunks = 1;                  // of layers, a stage
+  std::vector<std::int64_t> stages = {};    // layers a stage; empty: chosen
+  bool measures_stages = false;             // chosen by measured times
+  std::vector<std::string> cut_after = {};  // layers that end a stage; empty: as `stages` says
   std::vector<TensorSplit> split = {};
   std::int64_t zero = 0;
   std::int64_t bucket_bytes = 0;  // 0: chosen
-  std::string sync = "allreduce";
+  GradientSync sync = {};
 
   bool operator==(const PlanConfig&) const = default;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/ops/collective.h"
+#include "kernels/ops/gradient_exchange.h"
 #include "kernels/ops/optimizer.h"
 #include "runtime/core/error.h"
 #include "runtime/core/half.h"
@@ -73,8 +74,9 @@ Executable::Executable(Program program, ModelMemory& memory)
     const auto* op = dynamic_cast<const AccumulateGradients*>(node.op.get());
     return op != nullptr && op->first == first;
   };
+  const auto averages = [](const Node& node) { return dynamic_cast<const AverageReplicas*>(node.op.get()) != nullptr; };
   const auto updates = [&](const Node& node) {
-    return node.phase == Phase::update && !accumulates(node, true) && !accumulates(node, false);
+    return node.phase == Phase::update && !accumulates(node, true) && !accumulates(node, false) && !averages(node);
   };
   forward_ = sequence_of([](const Node& node) { return node.phase == Phase::forward; });
   input_gradient_ = sequence_of([](const Node& node) { return node.phase == Phase::backward_input; });
@@ -86,6 +88,7 @@ Executable::Executable(Program program, ModelMemory& memory)
   accumulate_first_ = sequence_of([&](const Node& node) { return accumulates(node, true); });
   accumulate_next_ = sequence_of([&](const Node& node) { return accumulates(node, false); });
   update_ = sequence_of(updates);
+  average_ = sequence_of(averages);
   sends_ = sequence_of([](const Node& node) { return node.op->name() == Send{}.name(); });
   for (std::size_t i = 0; i < program_.graph.nodes.size(); ++i)
     if (program_.kernels[i]) bind(i, 0);
@@ -193,6 +196,11 @@ void Executable::accumulate(bool first, const StepContext& context) {
 void Executable::update(const StepContext& context) {
   TRIFOLD_CHECK(!update_.nodes.empty(), "the program was compiled without an optimiser");
   give(update_, 0, context);
+}
+
+void Executable::average(const StepContext& context) {
+  TRIFOLD_CHECK(!average_.nodes.empty(), "the program was compiled to add up gradients, not to average models");
+  give(average_, 0, context);
 }
 
 Executable::Report Executable::report() const {

@@ -55,6 +55,8 @@ class Executable {
   // The exchange of gradients and the optimiser's update. With accumulation, accumulate() once after each run() before.
   void accumulate(bool first, const StepContext& context);
   void update(const StepContext& context);
+  // Of replicas that update on their own: all get the mean of their models.
+  void average(const StepContext& context);
 
   struct Report {
     double loss = 0;
@@ -121,7 +123,7 @@ class Executable {
   std::vector<std::byte*> in_data_, out_data_;  // of the node being bound
   bool recording_ = true;
   Sequence forward_, backward_, input_gradient_, weight_gradient_, run_, step_, accumulate_first_, accumulate_next_,
-      update_, sends_;
+      update_, average_, sends_;
   bool timing_ = false;
   std::vector<double> node_seconds_;
 };

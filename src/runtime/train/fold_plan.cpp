@@ -1,11 +1,13 @@
 #include "runtime/train/fold_plan.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include <fnmatch.h>
 
+#include "kernels/ops/gradient_exchange.h"
 #include "runtime/core/error.h"
+#include "runtime/train/layer_timing.h"
+#include "runtime/train/stage_choice.h"
 
 namespace trifold {
 namespace {
@@ -30,7 +32,9 @@ void check_batch(const Job& job, const FoldPlan& plan) {
   const bool has_batch_norm =
       std::ranges::any_of(job.model.layers, [](const LayerSpec& layer) { return layer.type == "batch_norm"; });
   const std::int64_t micro_batch = job.train.batch / micro_batches;
-  const std::int64_t largest = largest_group(micro_batch, replicas, job.train.bn_group);
+  const bool joined = !job.plan.sync.local();  // replicas of local SGD do not tell each other their statistics
+  const std::int64_t largest = joined ? largest_group(micro_batch, replicas, job.train.bn_group)
+                                      : largest_group(micro_batch / replicas, 1, job.train.bn_group);
   if (has_batch_norm && largest != job.train.bn_group)
     fail_input(
         "{}: /train/bn_group: batch norm cannot take {} samples together in micro-batches of {} samples on {} "
@@ -61,6 +65,12 @@ void check_optimizer(const Job& job, const ModelOptions& options, const FoldPlan
         job.file.string());
 }
 
+void check_sync(const Job& job, const ModelOptions& options, const FoldPlan& plan) {
+  if (plan.mesh.data == 1 || plan.sync.exact() || options.backend->supports(AverageReplicas{}.name())) return;
+  fail_input("{}: plan.sync: {} devices add up gradients by {{\"type\": \"allreduce\", \"wire\": \"fp32\"}} only",
+             job.file.string(), options.backend->name());
+}
+
 // The last rule that matches a layer counts.
 std::vector<std::optional<LayerSplit>> splits_of_layers(const Job& job) {
   std::vector<std::optional<LayerSplit>> splits(job.model.layers.size());
@@ -77,23 +87,6 @@ std::vector<std::optional<LayerSplit>> splits_of_layers(const Job& job) {
   return splits;
 }
 
-std::vector<int> layers_of_parts(const Job& job, const Graph& whole, int parts) {
-  const auto layers = static_cast<std::int64_t>(job.model.layers.size());
-  if (job.plan.stages.empty()) {
-    std::vector<double> costs = layer_costs(whole);
-    // A loss that was added goes with the last layer.
-    for (; static_cast<std::int64_t>(costs.size()) > layers; costs.pop_back()) costs[costs.size() - 2] += costs.back();
-    return balance_parts(costs, parts);
-  }
-  std::vector<int> counts(job.plan.stages.begin(), job.plan.stages.end());
-  if (static_cast<int>(counts.size()) != parts)
-    fail_input("{}: plan.stages lists {} stages, but plan.pp times plan.chunks is {}", job.file.string(), counts.size(),
-               parts);
-  if (const int sum = std::accumulate(counts.begin(), counts.end(), 0); sum != layers)
-    fail_input("{}: plan.stages has {} layers in all, but the model has {}", job.file.string(), sum, layers);
-  return counts;
-}
-
 }  // namespace
 
 // A replica's part of the micro-batch holds whole groups, or each group lies on whole parts.
@@ -102,7 +95,7 @@ bool can_take_group(std::int64_t group, std::int64_t micro_batch, std::int64_t r
   return part % group == 0 || (group % part == 0 && micro_batch % group == 0);
 }
 
-FoldPlan plan_fold(const Job& job, const ModelOptions& job_options) {
+FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<const double> measured) {
   FoldPlan plan;
   plan.mesh = {.data = static_cast<int>(job.plan.dp),
                .pipeline = static_cast<int>(job.plan.pp),
@@ -111,10 +104,12 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options) {
     fail_input("{}: a plan of {} ranks ({}) runs on the CPU only in this version: set plan.device to \"cpu\"",
                job.file.string(), plan.mesh.size(), to_string(plan.mesh));
   plan.threads = std::max(1, job_options.threads / plan.mesh.size());
+  plan.sync = job.plan.sync;
   plan.zero = plan.mesh.data > 1 ? static_cast<int>(job.plan.zero) : 0;
   plan.bucket_bytes = static_cast<std::size_t>(job.plan.bucket_bytes);
   check_batch(job, plan);
   check_optimizer(job, job_options, plan);
+  check_sync(job, job_options, plan);
   plan.pipeline = {.kind = parse_pipeline_schedule(job.plan.schedule),
                    .stages = plan.mesh.pipeline,
                    .micro_batches = static_cast<int>(job.train.accumulate * job.plan.micro_batches),
@@ -130,17 +125,26 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options) {
                              .global_batch = job.train.batch,
                              .bn_group = job.train.bn_group,
                              .classes = job.model.classes,
-                             .replicas = plan.mesh.data,
+                             .replicas = job.plan.sync.local() ? 1 : plan.mesh.data,
                              .tensor_parts = plan.mesh.tensor,
                              .splits = plan.splits};
   const Graph whole = build_graph(job.model, context, Mode::train);
-  plan.layers_of_part = layers_of_parts(job, whole, plan.pipeline.stages * plan.pipeline.chunks);
+  plan.layers_of_part = choose_stages(job, job_options, plan, whole, measured);
   plan.cut = make_cut(plan.layers_of_part, plan.pipeline.stages);
   plan.cut.part_of_layer.resize(whole.layers.size(), plan.cut.parts - 1);
   // The stage before takes gradients as they come, one behind at most. With chunks it may first have to wait for an
   // activation of this stage: it is never further behind than the pipeline is long, there and back.
   plan.cut.gradient_copies = std::min(plan.pipeline.micro_batches, plan.pipeline.chunks > 1 ? 2 * plan.cut.parts : 2);
   return plan;
+}
+
+std::vector<double> measure_for_stages(const Job& job, const ModelOptions& job_options) {
+  const PlanConfig& plan = job.plan;
+  if (!plan.measures_stages || plan.pp == 1) return {};
+  const std::int64_t micro_batch = job.train.batch / (job.train.accumulate * plan.micro_batches * plan.dp);
+  const auto ranks = static_cast<int>(plan.dp * plan.tp * plan.pp);
+  return measure_layers(job, job_options, std::max<std::int64_t>(1, micro_batch),
+                        std::max(1, job_options.threads / ranks));
 }
 
 std::vector<ModelOptions> FoldPlan::rank_options(const ModelOptions& job_options, const RankGroups* groups,
@@ -154,6 +158,7 @@ std::vector<ModelOptions> FoldPlan::rank_options(const ModelOptions& job_options
     options.threads = threads;
     options.mesh = mesh;
     options.place = place;
+    options.sync = sync;
     options.zero = zero;
     options.bucket_bytes = bucket_bytes;
     options.ranks = groups;

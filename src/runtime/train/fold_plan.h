@@ -2,6 +2,7 @@
 // cannot be done is refused here, with what would work.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "parallel/pipeline_slots.h"
@@ -18,6 +19,7 @@ struct FoldPlan {
   StageCut cut;                                   // of the network
   std::vector<int> layers_of_part;                // in the order of parts
   int threads = 1;                                // of each rank
+  GradientSync sync;                              // of replicas
   int zero = 0;                                   // stage of ZeRO
   std::size_t bucket_bytes = 0;                   // 0: chosen
 
@@ -25,7 +27,12 @@ struct FoldPlan {
   std::vector<ModelOptions> rank_options(const ModelOptions& job_options, const RankGroups* groups, int rank) const;
 };
 
-FoldPlan plan_fold(const Job& job, const ModelOptions& job_options);
+// `measured`: what layers cost, where the plan's stages are balanced by that; else empty.
+FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<const double> measured = {});
+
+// Seconds of each layer, where the plan asks for them; else nothing. Other processes measure other times: one of them
+// must speak for all.
+std::vector<double> measure_for_stages(const Job& job, const ModelOptions& job_options);
 
 // Whether batch norm can take `group` samples together in micro-batches of so many samples on so many replicas.
 bool can_take_group(std::int64_t group, std::int64_t micro_batch, std::int64_t replicas);

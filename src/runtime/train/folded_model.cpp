@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <unistd.h>
 
@@ -50,7 +51,13 @@ FoldedModel::FoldedModel(const Job& job, const World* world) : job_(job), world_
   if (world != nullptr) check_processes(job, *world);
   ModelOptions options = model_options(job);
   if (world != nullptr) options.threads = threads_of_job(job, options.threads, *world);
-  plan_ = plan_fold(job, options);
+  std::vector<double> measured = measure_for_stages(job, options);
+  if (world != nullptr && !measured.empty()) {
+    const std::size_t layers = measured.size();
+    measured = world->gather_all<double>(measured);
+    measured.resize(layers);  // process 0's
+  }
+  plan_ = plan_fold(job, options, measured);
   micro_batch_ = options.batch / plan_.pipeline.micro_batches / plan_.mesh.data;
   for (std::unique_ptr<RankGroups>& groups : make_ranks(plan_.mesh, world)) {
     Rank rank;
@@ -115,8 +122,18 @@ void FoldedModel::start_step(const Batch* batch, const StepContext& context) {
     step(rank, batch, context);
     rank.end = StepClock::now();
   });
+  replicas_differ_ = plan_.mesh.data > 1 && plan_.sync.local();
+  if (replicas_differ_ && context.updates % plan_.sync.period == 0) average_replicas(context);
   if (!timing_) return;
   for (Rank& rank : ranks_) rank.seconds.idle += elapsed_since(rank.end);
+}
+
+// Whoever looks at the model sees one.
+void FoldedModel::average_replicas(const StepContext& context) const {
+  if (!std::exchange(replicas_differ_, false)) return;
+  team_->run([&](int rank) {
+    for (const auto& chunk : ranks_[static_cast<std::size_t>(rank)].chunks) chunk->training().average(context);
+  });
 }
 
 void FoldedModel::time_steps(bool on) {
@@ -204,6 +221,8 @@ Executable::Report FoldedModel::finish_step() {
     sum.loss += reports[rank].loss;
     sum.correct += reports[rank].correct;
   }
+  // Each replica's loss is the mean of its own samples.
+  if (plan_.sync.local()) sum.loss /= plan_.mesh.data;
   return sum;
 }
 
@@ -215,6 +234,7 @@ Score FoldedModel::evaluate(Loader& loader) {
     double correct = 0;
     std::int64_t samples = 0;
   };
+  average_replicas({});
   const auto steps = static_cast<std::size_t>(loader.steps_per_epoch());
   std::vector<Part> parts(ranks_.size() * steps);  // a rank's lie together
   for (std::size_t step = 0; step < steps; ++step) {
@@ -263,6 +283,7 @@ void FoldedModel::initialize(std::uint64_t seed) {
 }
 
 Model::Snapshot FoldedModel::snapshot(Model::Contents contents) const {
+  if (contents != Model::Contents::gradients) average_replicas({});
   std::vector<Model::Snapshot> of_ranks(ranks_.size());
   team_->run([&](int i) {
     const Rank& rank = ranks_[static_cast<std::size_t>(i)];

@@ -86,6 +86,7 @@ class FoldedModel {
   void fill(Rank& rank, Executable& program, const Batch& batch, std::int64_t first, int slot);
   std::int64_t first_of(const Rank& rank, int micro_batch) const;  // sample of the batch
   void take_share();
+  void average_replicas(const StepContext& context) const;
   // Of every rank of the mesh, in their order, from those of the ranks here: equally many each.
   template <class T>
   std::vector<T> of_all_ranks(std::vector<T> of_ranks_here) const {
@@ -99,6 +100,7 @@ class FoldedModel {
   Range slice_{};                 // of a batch, that this process reads; empty: all of it
   bool reads_images_ = true;
   bool timing_ = false;
+  mutable bool replicas_differ_ = false;  // since their models were averaged last
   std::vector<Rank> ranks_;
   std::unique_ptr<RankTeam> team_;
 };

@@ -21,8 +21,8 @@ ModelContext context_for(const NetworkSpec& network, const ModelOptions& options
           .classes = network.classes,
           .class_weights = {},
           .prepare = options.prepare,
-          .replicas = options.mesh.data,
-          .replica = options.place.data,
+          .replicas = options.joined_replicas(),
+          .replica = options.sync.local() ? 0 : options.place.data,
           .tensor_parts = options.mesh.tensor,
           .tensor_part = options.place.tensor,
           .splits = options.splits};
@@ -55,6 +55,7 @@ CompileOptions compile_options(const ModelOptions& options) {
                           .replica = options.place.data,
                           .zero = options.zero,
                           .bucket_bytes = options.bucket_bytes},
+          .sync = options.sync,
           .divides_parameters = axes_that_divide_parameters(options.mesh),
           .counts_shared_parameters = options.place.tensor == 0,
           .ranks = options.ranks};
@@ -75,7 +76,9 @@ Program compile_training(const NetworkSpec& network, const ModelOptions& options
   // A single layer in f16 can lose its gradients too.
   if (uses_precision(network, options, DType::f16)) compile_as.precision.scaling = options.loss_scaling;
   compile_as.micro_batches = options.micro_batches;
-  return compile(graph_for(network, options, options.batch, Mode::train), compile_as);
+  // Replicas that go their own ways average over their own samples.
+  const std::int64_t global_batch = options.batch / options.mesh.data * options.joined_replicas();
+  return compile(graph_for(network, options, global_batch, Mode::train), compile_as);
 }
 
 // Reports of evaluation are means over the micro-batch that it runs.

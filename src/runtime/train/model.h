@@ -35,6 +35,7 @@ struct ModelOptions {
   std::optional<PrepareImagesArgs> prepare = {};       // the programs read raw bytes and do this with them first
   Mesh mesh = {};                                      // the job's ranks
   MeshPlace place = {};                                // this one's
+  GradientSync sync = {};                              // how replicas agree
   int zero = 0;                                        // what replicas keep only parts of: ZeRO's stage
   std::size_t bucket_bytes = 0;                        // of what replicas exchange as one piece; 0: chosen
   const RankGroups* ranks = nullptr;                   // null: programs that are only looked at, or a single rank's
@@ -43,6 +44,8 @@ struct ModelOptions {
   int part = 0;                                        // this program's
   MicroBatches micro_batches = {};                     // that are under way at once
 
+  // Replicas that are one model in every step.
+  int joined_replicas() const { return sync.local() ? 1 : mesh.data; }
   std::int64_t micro_batch() const { return batch / accumulate / mesh.data; }  // this rank's part of it
 };
 

@@ -62,7 +62,7 @@ std::unique_ptr<Model> make_model(const Job& job, const ModelOptions& options) {
   Program training = compile_training(job.model, options);
   Program evaluation = compile_evaluation(job.model, options, training);
   const std::array<const Program*, 2> programs = {&training, &evaluation};
-  check_memory(job, *options.device, programs);
+  check_memory(job, options, programs);
   return std::make_unique<Model>(options, std::move(training), std::move(evaluation));
 }
 
@@ -76,15 +76,19 @@ std::size_t planned_bytes(std::span<const Program* const> programs) {
   return total;
 }
 
-void check_memory(const Job& job, const Device& device, std::span<const Program* const> programs) {
+std::size_t memory_limit(const Job& job, const Device& device) {
+  return job.train.memory_limit_bytes > 0 ? static_cast<std::size_t>(job.train.memory_limit_bytes)
+                                          : device.memory_bytes();
+}
+
+void check_memory(const Job& job, const ModelOptions& options, std::span<const Program* const> programs) {
+  const Device& device = *options.device;
   const std::size_t needed = planned_bytes(programs);
-  std::size_t limit = static_cast<std::size_t>(job.train.memory_limit_bytes);
-  std::string whose = "train.memory_limit allows";
-  if (limit == 0) {
-    limit = device.memory_bytes();
-    whose = device.host_memory() ? "this machine has" : fmt::format("{} has", device.name());
-  }
+  const std::size_t limit = memory_limit(job, device);
   if (needed <= limit) return;
+  const std::string whose = job.train.memory_limit_bytes > 0 ? "train.memory_limit allows"
+                            : device.host_memory()           ? "this machine has"
+                                                             : fmt::format("{} has", device.name());
 
   const MemoryPlan& memory = programs[0]->memory;
   struct Consumer {
@@ -101,10 +105,16 @@ void check_memory(const Job& job, const Device& device, std::span<const Program*
   std::string largest;
   for (std::size_t i = 0; i < std::min<std::size_t>(consumers.size(), 5); ++i)
     largest += fmt::format("{}{} {}", i == 0 ? "" : ", ", consumers[i].name, megabytes(consumers[i].bytes));
+  const std::string who =
+      options.mesh.size() == 1
+          ? "the job"
+          : fmt::format("under {} the rank of replica {}, stage {}, tensor part {}", to_string(options.mesh),
+                        options.place.data, options.place.pipeline, options.place.tensor);
   fail_input(
-      "{}: the job needs {} of memory ({} of it for activations) and {} {}; the largest: {}. Make train.batch "
-      "smaller or train.accumulate larger",
-      job.file.string(), megabytes(needed), megabytes(memory.bytes(Region::arena)), whose, megabytes(limit), largest);
+      "{}: {} needs {} of memory ({} of it for activations) and {} {}; the largest: {}. Make train.batch smaller or "
+      "train.accumulate larger, or divide it among more ranks: plan.pp, plan.tp, or plan.dp with plan.zero",
+      job.file.string(), who, megabytes(needed), megabytes(memory.bytes(Region::arena) + memory.bytes(Region::kept)),
+      whose, megabytes(limit), largest);
 }
 
 }  // namespace trifold

@@ -14,7 +14,9 @@ ModelOptions model_options(const Job& job);
 
 // Refuses a job that does not fit into the device's memory (or train.memory_limit), naming its largest consumers.
 // `programs` are compiled, not yet in memory.
-void check_memory(const Job& job, const Device& device, std::span<const Program* const> programs);
+void check_memory(const Job& job, const ModelOptions& options, std::span<const Program* const> programs);
+// Bytes that a rank may take.
+std::size_t memory_limit(const Job& job, const Device& device);
 
 // Compiles the job's programs, checks that they fit, and takes the memory. For one rank of a plan: its options.
 std::unique_ptr<Model> make_model(const Job& job);

@@ -15,7 +15,7 @@ BEYOND_A_SCHEMA = re.compile(
     r"TooManyInputs|UnknownBlock|NoBlocks|UnknownBlockParameter|MissingBlockParameter|UnknownParameter|BadExpression|"
     r"DivisionByZero|ExpressionOfWrongKind|BlockInItself|TooManyRepeats|BlockInputOutside|MeanOfWrongLength|"
     r"ClassWeightsOfWrongLength|TooManySyntheticClasses|AccumulateDoesNotDivide|BnGroupDoesNotDivide|"
-    r"NesterovWithoutMomentum|StepScheduleWithoutSteps|TwoWarmups|TwoCheckpointRules|BadMemoryLimit|BucketOfNoSize|RanksThatAreNotTheMesh|"
+    r"NesterovWithoutMomentum|StepScheduleWithoutSteps|TwoWarmups|TwoCheckpointRules|BadMemoryLimit|BucketOfNoSize|TwoWaysToCut|ShardsWithoutAllReduce|RanksThatAreNotTheMesh|"
     r"ShardedState|OtherSync|TooManyLayers|TooManyValues.*|HugeKernel|SyntheticWithoutClasses|MeanBeyondFloat|"
     r"NumbersAugmentedOnADevice|MoreAugmentationsThanADeviceApplies)$")
 

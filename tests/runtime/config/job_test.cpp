@@ -176,8 +176,7 @@ TEST(Job, WrongOverridesNameTheOption) {
             "--set model.layers.7.out=1: /model/layers has 2 elements, so there is no 7 (the first is 0)");
   EXPECT_EQ(error_of(job, {parse_set("model.classes.x=1")}),
             "--set model.classes.x=1: /model/classes is 4, which has no 'x' in it");
-  EXPECT_EQ(error_of(job, parse_plan("dp=2,sync.type=federated")),
-            "--plan dp=2,sync.type=federated: /plan/sync: this version has no other than {\"type\": \"allreduce\"}");
+  EXPECT_EQ(error_of(job, parse_plan("dp=2,sync.type=powersgd,sync.rank=4")), "accepted");
   EXPECT_EQ(error_of(job, parse_plan("dp=2,zero=1,bucket=25MB")), "accepted");
   EXPECT_EQ(error_of(job, parse_plan("dp=2,pp=2")), "accepted");
   EXPECT_EQ(error_of(job, parse_plan("stages=[1,1],pp=2")), "accepted");

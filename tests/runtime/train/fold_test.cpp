@@ -6,6 +6,7 @@
 
 #include "runtime/core/error.h"
 #include "runtime/train/folded_model.h"
+#include "runtime/train/model_options.h"
 #include "support/folding.h"
 #include "support/networks.h"
 
@@ -217,6 +218,40 @@ TEST(FoldedOptimizer, SkipsTheSameUpdatesWithALossScaleTooLarge) {
   }
 }
 
+// --- stages
+
+std::vector<int> stages_of(const Job& job) {
+  return FoldedModel(job).plan().layers_of_part;
+}
+
+TEST(FoldedStages, AreCutWhereThePlanSays) {
+  const PlanConfig plan{.pp = 3, .micro_batches = 4, .cut_after = {"relu1", "flat"}};
+  EXPECT_EQ(stages_of(fold_job(small_vgg(), plan, {})), (std::vector<int>{2, 5, 4}));
+  expect_losses_near(run_fold(small_vgg(), plan, {}), run_fold(small_vgg(), {}, {}), 1e-4);
+}
+
+TEST(FoldedStages, MayBeBalancedByMeasuredTimes) {
+  const PlanConfig plan{.pp = 2, .micro_batches = 4, .measures_stages = true};
+  expect_losses_near(run_fold(small_resnet(), plan, {}), run_fold(small_resnet(), {}, {}), 1e-4);
+}
+
+// The layers that keep most are not the slowest: as the limit sinks, the first stage has to give layers away.
+TEST(FoldedStages, StayWithinTheMemoryLimit) {
+  Job job = fold_job(small_vgg(), {.pp = 2, .schedule = "gpipe", .micro_batches = 8}, {});
+  job.train.batch = 4096;
+  const auto stages = [&](std::int64_t limit) {
+    job.train.memory_limit_bytes = limit;
+    return plan_fold(job, model_options(job)).layers_of_part;
+  };
+  const std::vector<int> fastest = stages(std::int64_t{1} << 40);
+  std::vector<int> leaner = fastest;
+  for (std::int64_t limit = 1 << 30; limit > 1 << 20 && leaner == fastest; limit = limit * 9 / 10)
+    leaner = stages(limit);
+  EXPECT_NE(leaner, fastest);
+  job.train.memory_limit_bytes = 1000;
+  EXPECT_THROW(FoldedModel{job}, Error);
+}
+
 // --- refusals
 
 std::string refusal(const NetworkSpec& network, const PlanConfig& plan, FoldOptions options = {}) {
@@ -254,6 +289,13 @@ TEST(FoldedRefusal, SaysWhatWouldWork) {
   NetworkSpec half = small_tutorial();
   half.layers.front().values.set("precision", std::string("fp16"));
   EXPECT_NE(refusal(half, pipeline(2, "interleaved", 2)).find("set plan.chunks to 1"), std::string::npos);
+  const auto cut = [&](std::vector<std::string> after) {
+    return refusal(small_tutorial(), {.pp = 2, .micro_batches = 2, .cut_after = std::move(after)});
+  };
+  EXPECT_NE(cut({"relu1", "flat"}).find("plan.cut_after names 2 layers, but plan.pp times plan.chunks is 2 parts"),
+            std::string::npos);
+  EXPECT_NE(cut({"nobody"}).find("no layer has the id 'nobody'"), std::string::npos);
+  EXPECT_NE(cut({small_tutorial().layers.back().id}).find("nothing is left for the last stage"), std::string::npos);
   EXPECT_NE(refusal(small_resnet(), {.tp = 2, .split = {{"nobody", "out_channels"}}}).find("no layer has such an id"),
             std::string::npos);
 }
