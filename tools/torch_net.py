@@ -156,6 +156,53 @@ class TorchNet(nn.Module):
         assert not unexpected and all("num_batches_tracked" in name for name in missing), (missing, unexpected)
 
 
+class ChannelsLast(torch.autograd.Function):
+    """A tensor that arrived from another stage, as convolutions like it; its gradient leaves as messages must be."""
+
+    @staticmethod
+    def forward(_, x):
+        return x.contiguous(memory_format=torch.channels_last)
+
+    @staticmethod
+    def backward(_, gradient):
+        return gradient.contiguous()
+
+
+class TorchStage(nn.Module):
+    """A run of a net's layers; what crosses its ends are tensors in the order of the layers that made them."""
+
+    def __init__(self, net, begin, end):
+        super().__init__()
+        self.net = [net]  # in a list: its other layers are no part of this module
+        self.begin, self.end = begin, end
+        mine = [layer for layer in net.layers[begin:end] if layer["type"] not in net.losses]
+        self.made = nn.ModuleDict({net.key(layer): net.made[net.key(layer)] for layer in mine
+                                   if net.key(layer) in net.made})
+        self.arriving = self.crossing(begin)
+        self.leaving = self.crossing(end)
+
+    def crossing(self, cut):
+        net = self.net[0]
+        read = {name for layer in net.layers[cut:] for name in net.inputs(layer)}
+        made = ["input"] + [layer["id"] for layer in net.layers[:cut]]
+        return [name for name in made if name in read]
+
+    def forward(self, *arriving):
+        net = self.net[0]
+        values = {name: ChannelsLast.apply(x) if self.begin > 0 and x.dim() == 4 else x
+                  for name, x in zip(self.arriving, arriving)}
+        last = None
+        for index in range(self.begin, self.end):
+            layer = net.layers[index]
+            if layer["type"] in net.losses:
+                break
+            last = values[layer["id"]] = net.run(index, layer, [values[name] for name in net.inputs(layer)])
+        if self.end >= len(net.layers):
+            return last
+        leaving = tuple(values[name].contiguous() for name in self.leaving)
+        return leaving if len(leaving) > 1 else leaving[0]
+
+
 def decay_groups(net, weight_decay, decay_bias):
     """Trifold exempts biases and batch norm from weight decay unless told otherwise."""
     plain, exempt = [], []
