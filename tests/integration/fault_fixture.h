@@ -21,6 +21,7 @@ struct Kill {
   int in = 0;    // the rank that gets there
   int rank = 0;  // the rank that dies
   int times = 1;
+  const char* after = "runs/job/checkpoints/step-00000004.safetensors";  // once this is there
 };
 
 // Parameters of every stage are enough for a sum in two exchanges, and a convolution of stride 2 is oneDNN's.
@@ -41,14 +42,13 @@ inline Json faulty_job() {
 
 class FaultFixture : public JobFixture {
  protected:
-  // Environment that kills once the checkpoint of step 4 is there.
   std::vector<std::string> variables(const Kill& kill) const {
     return {fmt::format("LD_PRELOAD={}", TRIFOLD_KILL_AT),
             fmt::format("KILL_AT={}", kill.at),
             fmt::format("KILL_IN={}", kill.in),
             fmt::format("KILL_RANK={}", kill.rank),
             fmt::format("KILL_TIMES={}", kill.times),
-            "KILL_AFTER=runs/job/checkpoints/step-00000004.safetensors"};
+            fmt::format("KILL_AFTER={}", kill.after)};
   }
 
   std::filesystem::path killed(int turn = 0) const { return directory() / fmt::format("killed.{}", turn); }
