@@ -114,7 +114,12 @@ NestedType checkpoint_type() {
           .types = {{.noun = "'checkpoint'",
                      .fields = {{.name = "every_epochs", .optional = true, .minimum = 0, .help = "default: 1"},
                                 {.name = "every_steps", .optional = true, .minimum = 0, .help = "in place of epochs"},
-                                count("keep", 2, 1, "the newest so many stay")}}}};
+                                count("keep", 2, 1, "the newest so many stay"),
+                                {.name = "shard_bytes",
+                                 .fallback = CheckpointRules{}.shard_bytes,
+                                 .minimum = 1,
+                                 .help = "a larger one is several files and an index; bytes, or a text like \"2GiB\""}},
+                     .second_forms = {{"shard_bytes", {.name = "shard_bytes", .kind = FieldKind::text}}}}}};
 }
 
 OptimizerArgs read_optimizer(const ObjectValues& optimizer) {
@@ -166,6 +171,16 @@ StopRules read_stop(const FieldValues& values) {
           .minutes = values.number("minutes")};
 }
 
+// Of a field that is bytes or a text.
+std::int64_t read_bytes(const ObjectValues& object, const char* field, const JsonNode& section) {
+  const FieldValue& value = object.values.all().find(field)->second;
+  if (const auto* bytes = std::get_if<std::int64_t>(&value)) return *bytes;
+  const std::string& text = std::get<std::string>(value);
+  const std::optional<std::int64_t> bytes = parse_byte_size(text);
+  if (!bytes) fail_field(object, field, section, "expected bytes or a size like \"8GB\", found \"{}\"", text);
+  return *bytes;
+}
+
 CheckpointRules read_checkpoint(const ObjectValues& object, const JsonNode& section) {
   const FieldValues& values = object.values;
   CheckpointRules rules;
@@ -174,6 +189,8 @@ CheckpointRules read_checkpoint(const ObjectValues& object, const JsonNode& sect
   if (rules.every_epochs > 0 && rules.every_steps > 0)
     fail_field(object, "every_steps", section, "give 'every_epochs' or 'every_steps', not both");
   rules.keep = values.integer("keep");
+  rules.shard_bytes = read_bytes(object, "shard_bytes", section);
+  if (rules.shard_bytes < 1) fail_field(object, "shard_bytes", section, "expected at least 1 byte");
   return rules;
 }
 
@@ -185,15 +202,6 @@ NestedType loss_scale_type() {
                      .fields = {number("initial", defaults.initial, 1, defaults.largest, "at the first step"),
                                 count("growth_interval", defaults.growth_interval, 1,
                                       "updates without overflow after which it doubles")}}}};
-}
-
-std::int64_t read_memory_limit(const ObjectValues& train, const JsonNode& section) {
-  const FieldValue& value = train.values.all().find("memory_limit")->second;
-  if (const auto* bytes = std::get_if<std::int64_t>(&value)) return *bytes;
-  const std::string& text = std::get<std::string>(value);
-  const std::optional<std::int64_t> bytes = parse_byte_size(text);
-  if (!bytes) fail_field(train, "memory_limit", section, "expected bytes or a size like \"8GB\", found \"{}\"", text);
-  return *bytes;
 }
 
 void check_batch(const ObjectValues& train, const TrainConfig& config, const JsonNode& section) {
@@ -297,7 +305,7 @@ TrainConfig read_train(const JsonNode* section, const JsonNode& job) {
   config.stop = read_stop(train.object("stop").values);
   config.eval_every = values.integer("eval_every");
   config.checkpoint = read_checkpoint(train.object("checkpoint"), place);
-  config.memory_limit_bytes = read_memory_limit(train, place);
+  config.memory_limit_bytes = read_bytes(train, "memory_limit", place);
   config.threads = static_cast<int>(values.integer("threads"));
   check_batch(train, config, place);
   if (config.optimizer.nesterov && config.optimizer.momentum == 0)
