@@ -69,6 +69,18 @@ TEST_F(Restart, HalfWayThroughACheckpoint) {
   expect_undisturbed();
 }
 
+// Some of its files are there, the index that makes them a checkpoint is not.
+TEST_F(Restart, HalfWayThroughACheckpointOfSeveralFiles) {
+  train({"--name", "undisturbed"});
+  const ProgramResult result =
+      train_with({.at = "checkpoint", .after = "runs/job/checkpoints/step-00000008-00002-of-00004.safetensors"},
+                 {"--restarts", "1", "--set", "train.checkpoint.shard_bytes=120000"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(
+      says(result.err, "restart 1 of 1, from step 4 (runs/job/checkpoints/step-00000004.safetensors.index.json"));
+  expect_undisturbed();
+}
+
 TEST_F(Restart, GivesUp) {
   const ProgramResult result = train_with({.at = "work", .times = 9}, {"--restarts", "2"});
   EXPECT_EQ(result.exit_code, 3);
@@ -127,7 +139,7 @@ TEST_F(Restart, NothingOutlivesTheSupervisor) {
   ASSERT_EQ(::kill(child, 0), 0);
   program.send(SIGKILL);
   program.wait(60s);
-  for (int i = 0; i < 2000 && !fs::exists(directory() / "exit.0"); ++i) std::this_thread::sleep_for(5ms);
+  for (int i = 0; i < 2000 && testing::read_file(directory() / "exit.0").empty(); ++i) std::this_thread::sleep_for(5ms);
   EXPECT_EQ(testing::read_file(directory() / "exit.0"), "0\n");
 }
 

@@ -109,6 +109,10 @@ struct TrainCommand {
                   {"test_accuracy", or_null(outcome.test_accuracy)},
                   {"images_per_s", outcome.images_per_s},
                   {"peak_bytes", outcome.peak_bytes},
+                  {"checkpoints",
+                   {{"count", outcome.checkpoints.count},
+                    {"wait_s", outcome.checkpoints.wait_s},
+                    {"write_s", outcome.checkpoints.write_s}}},
                   {"stopped_by", outcome.stopped_by},
                   {"run", outcome.folder.string()}});
       return;
