@@ -106,6 +106,7 @@ TEST_F(Restart, OfARunThatReplacesAnother) {
   const ProgramResult result = train_with({.at = "rename"}, {"--force", "--restarts", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(fs::exists(killed()));
+  EXPECT_TRUE(says(result.err, "restart 1 of 1, from step 4 "));
   expect_undisturbed();
 }
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -62,10 +63,12 @@ class Supervisor {
   }
 
  private:
-  // A file that was replaced is another one.
-  static std::optional<ino_t> identity_of(const fs::path& file) {
+  // A file that was replaced is another one, even where it has the number of the old one.
+  using Identity = std::tuple<ino_t, time_t, long>;
+  static std::optional<Identity> identity_of(const fs::path& file) {
     struct stat status {};
-    return ::stat(file.c_str(), &status) == 0 ? std::optional(status.st_ino) : std::nullopt;
+    if (::stat(file.c_str(), &status) != 0) return std::nullopt;
+    return Identity{status.st_ino, status.st_ctim.tv_sec, status.st_ctim.tv_nsec};
   }
 
   static void say(const std::string& text) {
@@ -130,7 +133,7 @@ class Supervisor {
 
   Supervision given_;
   fs::path job_json_;
-  std::optional<ino_t> before_;  // the job.json of an old run
+  std::optional<Identity> before_;  // the job.json of an old run
 };
 
 }  // namespace
