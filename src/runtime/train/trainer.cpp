@@ -120,6 +120,7 @@ struct Trainer::Parts {
       return;
     }
     state = checkpoint->state;
+    if (options.world != nullptr) options.world->at_step(state.step);
     if (state.seed != job.train.seed)
       fail_input("{} was made with seed {}, the job has {}", checkpoint->file.string(), state.seed, job.train.seed);
     if (state.position_in_epoch % job.train.batch != 0)
