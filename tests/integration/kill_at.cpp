@@ -6,6 +6,7 @@
 //   KILL_AFTER  a file; nothing happens before it exists
 //   KILL_TIMES  how often, over all processes that run in this folder (default: 1)
 // In the folder it leaves pid.<rank>, exit.<rank> with the exit code of a process that ended by itself, and killed.<n>.
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -76,7 +77,8 @@ bool waits_for(const char* place) {
 }
 
 void reach(const char* place) {
-  if (!waits_for(place) || !take_turn()) return;
+  static std::atomic<bool> reached = false;  // ranks that are threads get there together: one turn a process
+  if (!waits_for(place) || reached.exchange(true) || !take_turn()) return;
   const std::string victim = variable("KILL_RANK");
   ::kill(victim == own_rank() ? ::getpid() : number_in("pid." + victim), SIGKILL);
 }
