@@ -1,6 +1,5 @@
-// MPI in this process, and communicators over its non-blocking collectives. MPI's own sums may be made in any order;
-// here ranks exchange the terms and each adds up its part in the order of ranks, which moves as many bytes as a ring
-// and gives the bits that ranks in one process get. Only mpi.cpp knows MPI's header.
+// MPI in this process: how it meets the others, the communicators it makes, its end. Only mpi.cpp and mpi_communicator
+// know MPI's header.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // A safetensors file in memory: what is accepted has tensors of the right size, within the bytes, that can be written
-// again.
+// again. The same bytes as an index: what is accepted leads to no other folder.
 #include "only_errors.h"
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/safetensors_index.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace trifold;
@@ -19,6 +19,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     if (view.header.size() + tensor_bytes != size) fuzz::report_defect("the tensors do not fill the file");
     encode_safetensors_header(in_file_order(view.tensors), view.metadata);
+  });
+  fuzz::accepts([&] {
+    const std::string_view text(reinterpret_cast<const char*>(data), size);
+    const SafetensorsIndex index = parse_safetensors_index(text, "fuzz.index.json");
+    for (const auto& [tensor, file] : index.file_of)
+      if (file.find('/') != std::string::npos) fuzz::report_defect("an index leads to another folder");
+    parse_safetensors_index(encode_safetensors_index(index), "again");
   });
   return 0;
 }

@@ -1,6 +1,7 @@
 // trifold check job.json: validates, and prints the layers with shapes, parameters, FLOPs and bytes, the exact memory
 // that each rank will take, and what the ranks exchange, before anything runs.
 #include <array>
+#include <map>
 #include <memory>
 
 #include <fmt/format.h>
@@ -87,6 +88,7 @@ struct RankRow {
   std::size_t bytes = 0;
   std::vector<CollectiveRow> collectives;
   std::vector<std::string> programs;
+  std::map<std::string, std::size_t> saved_bytes;  // by parameter: what a checkpoint holds of it
 };
 
 std::vector<CollectiveRow> collectives_of(const Program& program, std::int64_t micro_batches) {
@@ -101,6 +103,28 @@ std::vector<CollectiveRow> collectives_of(const Program& program, std::int64_t m
                     .times = node.phase == Phase::update ? 1 : micro_batches});
   }
   return rows;
+}
+
+// Whole tensors, whatever part of them this rank has: parameters, their optimiser state, and what batch norm keeps.
+void add_saved_bytes(const Program& program, const OptimizerArgs& optimizer,
+                     std::map<std::string, std::size_t>& saved) {
+  for (const Parameter& parameter : program.graph.parameters) {
+    const bool trained = program.graph[parameter.value].role == Role::parameter;
+    const auto elements =
+        static_cast<std::size_t>(parameter.whole_shape(program.graph[parameter.value].shape).elements());
+    saved[parameter.name] = elements * sizeof(float) * (trained ? 1 + optimizer_state_names(optimizer).size() : 1);
+  }
+  if (const ValueId scale = program.graph.loss_scale; scale != kNoValue)
+    saved["loss_scale"] = program.descs[static_cast<std::size_t>(scale)].bytes();
+}
+
+// The copy that process 0 holds while a checkpoint is written.
+std::size_t checkpoint_bytes(const std::vector<RankRow>& ranks) {
+  std::map<std::string, std::size_t> saved;
+  for (const RankRow& rank : ranks) saved.insert(rank.saved_bytes.begin(), rank.saved_bytes.end());
+  std::size_t bytes = 0;
+  for (const auto& [name, each] : saved) bytes += each;
+  return bytes;
 }
 
 // Replicas do the same: one of them is compiled.
@@ -128,6 +152,7 @@ std::vector<RankRow> rank_rows(const Job& job, const ModelOptions& options, cons
       row.bytes += planned_bytes(programs);
       for (CollectiveRow& collective : collectives_of(training, plan.pipeline.micro_batches))
         row.collectives.push_back(std::move(collective));
+      add_saved_bytes(training, chunk.optimizer, row.saved_bytes);
       if (dump) row.programs.push_back(to_string(training));
       check_memory(job, chunk, programs);
     }
@@ -192,10 +217,14 @@ struct CheckCommand {
                                {"bytes", each.bytes},
                                {"times", each.times}});
     }
-    const Json json = {
-        {"layers", layers},           {"plan", to_string(plan.mesh)},        {"stages", plan.layers_of_part},
-        {"collectives", collectives}, {"memory", regions_of(ranks.front())}, {"memory_by_rank", memory},
-        {"planned_bytes", planned}};
+    const Json json = {{"layers", layers},
+                       {"plan", to_string(plan.mesh)},
+                       {"stages", plan.layers_of_part},
+                       {"collectives", collectives},
+                       {"memory", regions_of(ranks.front())},
+                       {"memory_by_rank", memory},
+                       {"planned_bytes", planned},
+                       {"checkpoint_bytes", checkpoint_bytes(ranks)}};
     fmt::print("{}\n", json.dump());
   }
 
@@ -228,6 +257,7 @@ struct CheckCommand {
           fmt::print(" {} {},", name_of(static_cast<Region>(region)), bytes_text(rank.region_bytes[region]));
       fmt::print(" together {}\n", bytes_text(rank.bytes));
     }
+    fmt::print("a checkpoint: {}, copied while it is written\n", bytes_text(checkpoint_bytes(ranks)));
     for (const RankRow& rank : ranks) print_collectives(rank);
   }
 

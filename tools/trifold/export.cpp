@@ -19,7 +19,7 @@ struct ExportCommand {
   void run() const {
     const Job loaded = job.load();
     const SafetensorsFile file = saved.open(loaded);
-    export_model(out, file.tensors());
+    export_model(out, file.tensors(), loaded.train.checkpoint.shard_bytes);
     if (!job.json)
       fmt::print("wrote {}\n", out);
     else

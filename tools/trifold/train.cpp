@@ -2,6 +2,8 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
@@ -10,8 +12,10 @@
 
 #include "commands.h"
 #include "job_arguments.h"
+#include "parallel/launch.h"
 #include "parallel/world.h"
 #include "runtime/train/trainer.h"
+#include "supervise.h"
 
 namespace trifold {
 namespace {
@@ -43,12 +47,31 @@ struct TrainCommand {
   bool resume = false;
   bool force = false;
   bool quiet = false;
+  int restarts = 0;
+  int processes = 1;
 
   void run() const {
+    if (restarts > 0 || processes > 1) return run_supervised();
     const std::unique_ptr<World> world = join_world();
     if (!world) return run_here(nullptr);
     if (!world->first()) spdlog::set_level(spdlog::level::warn);  // one process speaks for all
     world->run([&] { run_here(world.get()); });
+  }
+
+  RunMode mode() const { return resume ? RunMode::resume : force ? RunMode::overwrite : RunMode::fresh; }
+
+  void run_supervised() const {
+    const Launch launch = find_launch([](const char* variable) -> const char* { return std::getenv(variable); });
+    if (launch.size > 1)
+      fail_input("--restarts and --processes start the processes themselves, but {} has started {}: start one",
+                 launch.starter, launch.size);
+    const Job loaded = job.load();
+    const CheckpointRules& rules = loaded.train.checkpoint;
+    supervise({.restarts = restarts,
+               .processes = processes,
+               .folder = std::filesystem::path(runs) / (name.empty() ? loaded.name : name),
+               .mode = mode(),
+               .saves_on_the_way = rules.every_steps > 0 || rules.every_epochs > 0});
   }
 
   void run_here(World* world) const {
@@ -56,7 +79,7 @@ struct TrainCommand {
     TrainerOptions options;
     options.runs = runs;
     options.name = name;
-    options.mode = resume ? RunMode::resume : force ? RunMode::overwrite : RunMode::fresh;
+    options.mode = mode();
     options.progress = !quiet;
     options.interrupt = &interrupted;
     options.world = world;
@@ -86,6 +109,10 @@ struct TrainCommand {
                   {"test_accuracy", or_null(outcome.test_accuracy)},
                   {"images_per_s", outcome.images_per_s},
                   {"peak_bytes", outcome.peak_bytes},
+                  {"checkpoints",
+                   {{"count", outcome.checkpoints.count},
+                    {"wait_s", outcome.checkpoints.wait_s},
+                    {"write_s", outcome.checkpoints.write_s}}},
                   {"stopped_by", outcome.stopped_by},
                   {"run", outcome.folder.string()}});
       return;
@@ -109,6 +136,12 @@ void add_train_command(CLI::App& app) {
   auto* resume = sub->add_flag("--resume", command->resume, "goes on from the last good checkpoint of the run");
   sub->add_flag("--force", command->force, "replaces a run of the same name")->excludes(resume);
   sub->add_flag("--quiet", command->quiet, "shows no progress");
+  sub->add_option("--restarts", command->restarts,
+                  "starts the job again from its last checkpoint when a process of it is lost, at most so often")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--processes", command->processes,
+                  "starts so many processes here, one rank each (default: the ranks are threads of one)")
+      ->check(CLI::PositiveNumber);
   sub->callback([command] { command->run(); });
 }
 

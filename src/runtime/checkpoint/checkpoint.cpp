@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include <nlohmann/json.hpp>
 #include <xxhash.h>
 
 #include "runtime/checkpoint/atomic_file.h"
+#include "runtime/checkpoint/safetensors_index.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -22,6 +25,7 @@ constexpr const char* kVersion = "1";
 constexpr const char* kStateKey = "trifold.state";
 constexpr const char* kDataChecksumKey = "trifold.data_xxh3";
 constexpr const char* kHeaderChecksumKey = "trifold.header_xxh3";
+constexpr const char* kShardsKey = "trifold.shards";  // of an index: each file's header checksum
 constexpr std::string_view kBlankChecksum = "0000000000000000";
 constexpr std::string_view kFilePrefix = "step-";
 constexpr std::string_view kFileSuffix = ".safetensors";
@@ -55,13 +59,19 @@ std::size_t header_checksum_position(std::string_view header) {
   return at + entry.size();
 }
 
-// Of length, JSON and padding, with the checksum's own digits taken as blank.
+// Of the whole header (or index), with the checksum's own digits taken as blank.
 std::string header_checksum(std::string_view header, std::size_t position) {
   Checksum checksum;
   checksum.add(header.substr(0, position));
   checksum.add(kBlankChecksum);
   checksum.add(header.substr(position + kBlankChecksum.size()));
   return checksum.hex();
+}
+
+void put_header_checksum(std::string& header) {
+  const std::size_t position = header_checksum_position(header);
+  TRIFOLD_CHECK(position != std::string::npos, "a checkpoint header without its checksum");
+  header.replace(position, kBlankChecksum.size(), header_checksum(header, position));
 }
 
 const std::string& required_entry(const SafetensorsMetadata& metadata, const char* key, const fs::path& file) {
@@ -71,18 +81,34 @@ const std::string& required_entry(const SafetensorsMetadata& metadata, const cha
   return found->second;
 }
 
-void verify_checksums(const SafetensorsView& view, const fs::path& file) {
-  // Digits are compared as text: a flipped bit that turns 'a' into 'A' is damage too.
-  const std::string& stored_header = required_entry(view.metadata, kHeaderChecksumKey, file);
-  const std::string_view header(reinterpret_cast<const char*>(view.header.data()), view.header.size());
+// Digits are compared as text: a flipped bit that turns 'a' into 'A' is damage too.
+void verify_header(std::string_view header, const SafetensorsMetadata& metadata, const fs::path& file) {
+  const std::string& stored = required_entry(metadata, kHeaderChecksumKey, file);
   const std::size_t position = header_checksum_position(header);
-  if (position == std::string_view::npos || header_checksum(header, position) != stored_header) {
+  if (position == std::string_view::npos || header_checksum(header, position) != stored) {
     fail_input("'{}' is damaged: its header does not match its checksum", file.string());
   }
+}
+
+void verify_checksums(const SafetensorsView& view, const fs::path& file) {
+  verify_header({reinterpret_cast<const char*>(view.header.data()), view.header.size()}, view.metadata, file);
   Checksum data;
   data.add(view.data);
   if (data.hex() != required_entry(view.metadata, kDataChecksumKey, file)) {
     fail_input("'{}' is damaged: its data do not match their checksum", file.string());
+  }
+}
+
+// That the shards are those that were saved with this index, and not of another save of the same step.
+void verify_index(const SafetensorsFile& contents, const fs::path& file) {
+  const MappedFile text(file);
+  verify_header({reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size()}, contents.metadata(), file);
+  const nlohmann::json shards =
+      nlohmann::json::parse(required_entry(contents.metadata(), kShardsKey, file), nullptr, false);
+  for (const SafetensorsFile::Part& part : contents.parts()) {
+    const std::string& checksum = required_entry(part.view.metadata, kHeaderChecksumKey, part.file);
+    if (!shards.is_object() || shards.value(part.file.filename().string(), "") != checksum)
+      fail_input("'{}' does not belong to '{}'", part.file.string(), file.string());
   }
 }
 
@@ -91,17 +117,32 @@ struct CheckpointName {
   fs::path file;
 };
 
-std::optional<std::int64_t> step_of(const fs::path& file) {
-  const std::string name = file.filename().string();
-  if (!name.starts_with(kFilePrefix) || !name.ends_with(kFileSuffix)) return std::nullopt;
-  const std::string_view digits =
-      std::string_view(name).substr(kFilePrefix.size(), name.size() - kFilePrefix.size() - kFileSuffix.size());
+// "step-<digits><rest>"
+std::optional<std::int64_t> step_in(std::string_view name, std::string_view rest) {
+  if (!name.starts_with(kFilePrefix) || !name.ends_with(rest)) return std::nullopt;
+  if (name.size() < kFilePrefix.size() + rest.size()) return std::nullopt;
+  const std::string_view digits = name.substr(kFilePrefix.size(), name.size() - kFilePrefix.size() - rest.size());
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   if (digits.size() < kMinStepDigits || !std::all_of(digits.begin(), digits.end(), is_digit)) return std::nullopt;
   std::int64_t step = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
   if (error != std::errc{}) return std::nullopt;
   return step;
+}
+
+// Of a checkpoint's file or index.
+std::optional<std::int64_t> step_of(const fs::path& file) {
+  const std::string name = file.filename().string();
+  const auto whole = step_in(name, kFileSuffix);
+  return whole ? whole : step_in(name, index_of(kFileSuffix).string());
+}
+
+// Of a shard: "step-00001234-00001-of-00003.safetensors".
+std::optional<std::int64_t> step_of_shard(const fs::path& file) {
+  const std::string name = file.filename().string();
+  const std::size_t dash = name.find('-', kFilePrefix.size());
+  if (dash == std::string::npos || !name.ends_with(kFileSuffix)) return std::nullopt;
+  return step_in(name.substr(0, dash), "");
 }
 
 template <class Visit>
@@ -148,37 +189,78 @@ void delete_file(const fs::path& file) {
 
 }  // namespace
 
-fs::path save_checkpoint(const fs::path& directory, const TrainingState& state, std::span<const NamedTensor> tensors) {
+namespace {
+
+struct ShardWritten {
+  std::string header_checksum;
+  std::uint64_t bytes = 0;
+};
+
+// The header comes first and holds the data's checksum, so the tensors are read twice rather than copied once.
+ShardWritten write_checked(const fs::path& file, std::span<const NamedTensor> ordered, SafetensorsMetadata metadata) {
+  ShardWritten written;
+  Checksum data;
+  for (const NamedTensor& tensor : ordered) {
+    data.add(tensor.data);
+    written.bytes += tensor.data.size();
+  }
+  metadata[kDataChecksumKey] = data.hex();
+  metadata[kHeaderChecksumKey] = kBlankChecksum;
+  std::string header = encode_safetensors_header(ordered, metadata);
+  put_header_checksum(header);
+  written.header_checksum = header.substr(header_checksum_position(header), kBlankChecksum.size());
+  AtomicFile out(file);
+  out.write(header);
+  for (const NamedTensor& tensor : ordered) out.write(tensor.data);
+  out.commit();
+  return written;
+}
+
+void save_shards(const fs::path& file, const std::vector<std::vector<NamedTensor>>& shards,
+                 const SafetensorsMetadata& metadata) {
+  SafetensorsIndex index{.metadata = metadata, .total_bytes = 0, .file_of = {}};
+  nlohmann::json checksums;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = shard_name(file, i, shards.size());
+    const ShardWritten written = write_checked(file.parent_path() / name, shards[i], {});
+    checksums[name] = written.header_checksum;
+    *index.total_bytes += written.bytes;
+    for (const NamedTensor& tensor : shards[i]) index.file_of.emplace(tensor.name, name);
+  }
+  index.metadata[kShardsKey] = checksums.dump();
+  index.metadata[kHeaderChecksumKey] = kBlankChecksum;
+  std::string text = encode_safetensors_index(index);
+  put_header_checksum(text);
+  write_file_atomically(index_of(file), text);
+}
+
+}  // namespace
+
+fs::path save_checkpoint(const fs::path& directory, const TrainingState& state, std::span<const NamedTensor> tensors,
+                         std::int64_t shard_bytes) {
   TRIFOLD_CHECK(state.step >= 0, "a checkpoint of step {}", state.step);
   std::error_code error;
   const bool created = fs::create_directories(directory, error);
   if (error) fail_runtime("cannot create '{}': {}", directory.string(), error.message());
   if (created) sync_directory(fs::absolute(directory).parent_path());
 
-  // The header comes first and holds the data's checksum, so the tensors are read twice rather than copied once.
-  const std::vector<NamedTensor> ordered = in_file_order(tensors);
-  Checksum data;
-  for (const NamedTensor& tensor : ordered) data.add(tensor.data);
-  std::string header = encode_safetensors_header(ordered, {{kVersionKey, kVersion},
-                                                           {kStateKey, to_json_text(state)},
-                                                           {kDataChecksumKey, data.hex()},
-                                                           {kHeaderChecksumKey, std::string(kBlankChecksum)}});
-  const std::size_t position = header_checksum_position(header);
-  TRIFOLD_CHECK(position != std::string::npos, "a checkpoint header without its checksum");
-  header.replace(position, kBlankChecksum.size(), header_checksum(header, position));
-
-  fs::path file = directory / fmt::format("{}{:08}{}", kFilePrefix, state.step, kFileSuffix);
-  AtomicFile out(file);
-  out.write(header);
-  for (const NamedTensor& tensor : ordered) out.write(tensor.data);
-  out.commit();
-  return file;
+  const fs::path file = directory / fmt::format("{}{:08}{}", kFilePrefix, state.step, kFileSuffix);
+  const SafetensorsMetadata metadata = {{kVersionKey, kVersion}, {kStateKey, to_json_text(state)}};
+  const std::vector<std::vector<NamedTensor>> shards = split_into_shards(tensors, shard_bytes);
+  const bool whole = shards.size() == 1;
+  if (whole)
+    write_checked(file, shards.front(), metadata);
+  else
+    save_shards(file, shards, metadata);
+  fs::remove(whole ? index_of(file) : file, error);  // the step in its other form, if it was saved before
+  return whole ? file : index_of(file);
 }
 
 Checkpoint load_checkpoint(const fs::path& file) {
   SafetensorsFile contents(file);
   const std::string& version = required_entry(contents.metadata(), kVersionKey, file);
-  verify_checksums(contents.view(), file);
+  if (is_safetensors_index(file)) verify_index(contents, file);
+  for (const SafetensorsFile::Part& part : contents.parts()) verify_checksums(part.view, part.file);
   if (version != kVersion) {
     fail_input("'{}' is a checkpoint of version {}; this program reads version {}", file.string(), version, kVersion);
   }
@@ -213,21 +295,26 @@ void prune(const fs::path& directory, int keep) {
       delete_file(name.file);
     }
   }
+  // Shards go after their index, also those of a save that was killed before it had one.
+  std::set<std::int64_t> indexed;
+  for (const CheckpointName& name : newest_first(directory))
+    if (is_safetensors_index(name.file)) indexed.insert(name.step);
   std::vector<fs::path> leftovers;
   for_each_entry(directory, [&](const fs::path& file) {
     const bool ours = file.filename().string().starts_with(fmt::format(".{}", kFilePrefix));
-    if (ours && is_atomic_temporary(file)) leftovers.push_back(file);
+    const auto shard_of = step_of_shard(file);
+    if ((ours && is_atomic_temporary(file)) || (shard_of && !indexed.contains(*shard_of))) leftovers.push_back(file);
   });
   for (const fs::path& file : leftovers) delete_file(file);
 }
 
-void export_model(const fs::path& file, std::span<const NamedTensor> tensors) {
+void export_model(const fs::path& file, std::span<const NamedTensor> tensors, std::int64_t shard_bytes) {
   std::vector<NamedTensor> model;
   for (const NamedTensor& tensor : tensors) {
     if (!tensor.name.starts_with(kOptimizerPrefix)) model.push_back(tensor);
   }
   // What loaders of PyTorch models look for.
-  write_safetensors(file, model, {{"format", "pt"}});
+  write_sharded_safetensors(file, model, {{"format", "pt"}}, shard_bytes);
 }
 
 }  // namespace trifold

@@ -1,6 +1,7 @@
 // Checkpoints: one safetensors file a saved step, step-00001234.safetensors, with the training state and checksums in
-// its metadata. A save is atomic, so a kill at any moment leaves the one before it; any changed bit fails the load.
-// One process writes a directory at a time.
+// its metadata; or, where that would be too large, several and an index (safetensors_index.h), which then has the
+// state. A save is atomic, so a kill at any moment leaves the one before it; any changed bit fails the load. One
+// process writes a directory at a time.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +16,20 @@
 
 namespace trifold {
 
+inline constexpr std::int64_t kDefaultShardBytes = std::int64_t{2} << 30;
+
 struct Checkpoint {
-  std::filesystem::path file;
+  std::filesystem::path file;  // or the index
   TrainingState state;
   SafetensorsFile contents;  // "conv1.weight", "bn1.running_mean", "optimizer.conv1.weight.momentum"
 };
 
 // Creates the directory if need be, streams the tensors from where they are (they must not change meanwhile), returns
-// the file. On return the checkpoint would survive a power cut.
+// the file, or the index of several if one would hold more than `shard_bytes`. On return the checkpoint would survive a
+// power cut.
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const TrainingState& state,
-                                      std::span<const NamedTensor> tensors);
+                                      std::span<const NamedTensor> tensors,
+                                      std::int64_t shard_bytes = kDefaultShardBytes);
 
 // Verified to the bit, or an Error.
 Checkpoint load_checkpoint(const std::filesystem::path& file);
@@ -45,7 +50,9 @@ LatestCheckpoint latest_good(const std::filesystem::path& directory);
 // stays even if `keep` damaged ones are newer. Not while a save is under way.
 void prune(const std::filesystem::path& directory, int keep);
 
-// Only the model's tensors (no "optimizer." ones), no state: for other programs.
-void export_model(const std::filesystem::path& file, std::span<const NamedTensor> tensors);
+// Only the model's tensors (no "optimizer." ones), no state: for other programs. Shards and an index where one file
+// would hold more than `shard_bytes`.
+void export_model(const std::filesystem::path& file, std::span<const NamedTensor> tensors,
+                  std::int64_t shard_bytes = kDefaultShardBytes);
 
 }  // namespace trifold

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/atomic_file.h"
+#include "runtime/checkpoint/safetensors_index.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -210,13 +211,51 @@ SafetensorsView parse_safetensors(std::span<const std::byte> bytes, const std::s
   return Parser(name).parse(bytes);
 }
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& file)
-    : mapping_(file), view_(parse_safetensors(mapping_.bytes(), file.string())) {}
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& file) {
+  if (is_safetensors_index(file)) {
+    open_index(file);
+    return;
+  }
+  open_part(file);
+  metadata_ = parts_.front().view.metadata;
+}
+
+void SafetensorsFile::open_part(const std::filesystem::path& file) {
+  MappedFile mapping(file);
+  SafetensorsView view = parse_safetensors(mapping.bytes(), file.string());
+  tensors_.insert(tensors_.end(), view.tensors.begin(), view.tensors.end());
+  parts_.push_back({.file = file, .mapping = std::move(mapping), .view = std::move(view)});
+}
+
+void SafetensorsFile::open_index(const std::filesystem::path& file) {
+  const MappedFile text(file);
+  SafetensorsIndex index =
+      parse_safetensors_index({reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size()}, file.string());
+  std::set<std::string> names;
+  for (const auto& [tensor, name] : index.file_of) names.insert(name);
+  for (const std::string& name : names) open_part(file.parent_path() / name);
+  std::uint64_t bytes = 0;
+  std::size_t tensors = 0;
+  for (const Part& part : parts_) {
+    for (const NamedTensor& tensor : part.view.tensors) {
+      const auto entry = index.file_of.find(tensor.name);
+      if (entry == index.file_of.end() || entry->second != part.file.filename())
+        fail_input("'{}' has a tensor '{}', which is not there by '{}'", part.file.string(), tensor.name,
+                   file.string());
+      bytes += tensor.data.size();
+      ++tensors;
+    }
+  }
+  if (tensors != index.file_of.size())
+    fail_input("the files of '{}' have {} tensors, but it names {}", file.string(), tensors, index.file_of.size());
+  if (index.total_bytes && *index.total_bytes != bytes)
+    fail_input("the tensors of '{}' have {} bytes, but it says {}", file.string(), bytes, *index.total_bytes);
+  metadata_ = std::move(index.metadata);
+}
 
 const NamedTensor* SafetensorsFile::find(std::string_view name) const {
-  const auto found = std::find_if(view_.tensors.begin(), view_.tensors.end(),
-                                  [name](const NamedTensor& tensor) { return tensor.name == name; });
-  return found == view_.tensors.end() ? nullptr : &*found;
+  const auto found = std::ranges::find_if(tensors_, [name](const NamedTensor& tensor) { return tensor.name == name; });
+  return found == tensors_.end() ? nullptr : &*found;
 }
 
 std::vector<NamedTensor> in_file_order(std::span<const NamedTensor> tensors) {

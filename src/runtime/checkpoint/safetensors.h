@@ -35,18 +35,29 @@ struct SafetensorsView {
 // `name` is what errors call the bytes. The view points into `bytes`.
 SafetensorsView parse_safetensors(std::span<const std::byte> bytes, const std::string& name);
 
+// One file; or, of an index (safetensors_index.h), all files that it names, which must hold just what it says.
 class SafetensorsFile {
  public:
+  struct Part {
+    std::filesystem::path file;
+    MappedFile mapping;
+    SafetensorsView view;
+  };
+
   explicit SafetensorsFile(const std::filesystem::path& file);
 
-  const SafetensorsView& view() const { return view_; }
-  const SafetensorsMetadata& metadata() const { return view_.metadata; }
-  std::span<const NamedTensor> tensors() const { return view_.tensors; }
+  const SafetensorsMetadata& metadata() const { return metadata_; }  // of the file or the index
+  std::span<const NamedTensor> tensors() const { return tensors_; }
   const NamedTensor* find(std::string_view name) const;  // null if there is none
+  const std::vector<Part>& parts() const { return parts_; }
 
  private:
-  MappedFile mapping_;
-  SafetensorsView view_;
+  void open_part(const std::filesystem::path& file);
+  void open_index(const std::filesystem::path& file);
+
+  std::vector<Part> parts_;
+  SafetensorsMetadata metadata_;
+  std::vector<NamedTensor> tensors_;  // of all parts
 };
 
 // The order in which tensors lie in a file: widest elements first (so that all are aligned), then by name.

@@ -156,7 +156,8 @@ Json train_json(const TrainConfig& train) {
   json["eval_every"] = train.eval_every;
   json["checkpoint"] = {{"every_epochs", train.checkpoint.every_epochs},
                         {"every_steps", train.checkpoint.every_steps},
-                        {"keep", train.checkpoint.keep}};
+                        {"keep", train.checkpoint.keep},
+                        {"shard_bytes", train.checkpoint.shard_bytes}};
   json["memory_limit"] = train.memory_limit_bytes;
   json["threads"] = train.threads;
   return json;

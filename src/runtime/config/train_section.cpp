@@ -113,7 +113,12 @@ NestedType checkpoint_type() {
           .types = {{.noun = "'checkpoint'",
                      .fields = {{.name = "every_epochs", .optional = true, .minimum = 0, .help = "default: 1"},
                                 {.name = "every_steps", .optional = true, .minimum = 0, .help = "in place of epochs"},
-                                count("keep", 2, 1, "the newest so many stay")}}}};
+                                count("keep", 2, 1, "the newest so many stay"),
+                                {.name = "shard_bytes",
+                                 .fallback = CheckpointRules{}.shard_bytes,
+                                 .minimum = 1,
+                                 .help = "a larger one is several files and an index; bytes, or a text like \"2GiB\""}},
+                     .second_forms = {{"shard_bytes", {.name = "shard_bytes", .kind = FieldKind::text}}}}}};
 }
 
 OptimizerArgs read_optimizer(const ObjectValues& optimizer) {
@@ -173,6 +178,8 @@ CheckpointRules read_checkpoint(const ObjectValues& object, const JsonNode& sect
   if (rules.every_epochs > 0 && rules.every_steps > 0)
     fail_field(object, "every_steps", section, "give 'every_epochs' or 'every_steps', not both");
   rules.keep = values.integer("keep");
+  rules.shard_bytes = read_bytes(object, "shard_bytes", section);
+  if (rules.shard_bytes < 1) fail_field(object, "shard_bytes", section, "expected at least 1 byte");
   return rules;
 }
 

@@ -25,7 +25,8 @@ struct StopRules {
 struct CheckpointRules {
   std::int64_t every_epochs = 1;  // at most one of the two is above 0; both 0: only at the end
   std::int64_t every_steps = 0;
-  std::int64_t keep = 2;  // older ones are removed
+  std::int64_t keep = 2;                             // older ones are removed
+  std::int64_t shard_bytes = std::int64_t{2} << 30;  // a larger one is several files and an index
 
   bool operator==(const CheckpointRules&) const = default;
 };

@@ -47,14 +47,14 @@ RunFolder::RunFolder(const Args& args) : path_(args.root / args.name) {
   check_name(args.name);
   switch (args.mode) {
     case RunMode::fresh:
-      if (holds_run()) {
+      if (holds_run(path_)) {
         fail_input(
             "'{}' already holds a run: continue it with --resume, replace it with --force, or choose another name",
             path_.string());
       }
       break;
     case RunMode::resume:
-      if (!holds_run()) {
+      if (!holds_run(path_)) {
         fail_input("there is no run '{}' in '{}' to resume{}", args.name, args.root.string(), runs_in(args.root));
       }
       break;
@@ -70,10 +70,10 @@ RunFolder::RunFolder(const Args& args) : path_(args.root / args.name) {
 }
 
 // Empty subfolders are no run: a process that died right after creating them leaves nothing worth keeping.
-bool RunFolder::holds_run() const {
+bool RunFolder::holds_run(const fs::path& folder) {
   std::error_code error;
-  return fs::exists(job_json(), error) || fs::exists(metrics_jsonl(), error) || has_entries(checkpoints()) ||
-         has_entries(tensorboard());
+  return fs::exists(job_json(folder), error) || fs::exists(folder / "metrics.jsonl", error) ||
+         has_entries(checkpoints(folder)) || has_entries(folder / "tensorboard");
 }
 
 void RunFolder::delete_run() const {

@@ -23,14 +23,18 @@ class RunFolder {
   // On return the folder and its subfolders exist.
   explicit RunFolder(const Args& args);
 
+  // Of a folder that need not exist.
+  static std::filesystem::path job_json(const std::filesystem::path& folder) { return folder / "job.json"; }
+  static std::filesystem::path checkpoints(const std::filesystem::path& folder) { return folder / "checkpoints"; }
+  static bool holds_run(const std::filesystem::path& folder);
+
   const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path job_json() const { return path_ / "job.json"; }            // the resolved job
+  std::filesystem::path job_json() const { return job_json(path_); }               // the resolved job
   std::filesystem::path metrics_jsonl() const { return path_ / "metrics.jsonl"; }  // see metrics_log.h
-  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  std::filesystem::path checkpoints() const { return checkpoints(path_); }
   std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
 
  private:
-  bool holds_run() const;
   void delete_run() const;
 
   std::filesystem::path path_;

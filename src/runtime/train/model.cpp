@@ -229,6 +229,20 @@ void Model::Snapshot::add(const std::string& name, const Shape& shape, const Sha
   tensors_.push_back({name, shape, DType::f32, std::as_bytes(std::span<const float>(whole))});
 }
 
+void Model::Snapshot::own() {
+  std::deque<std::vector<float>> owned;
+  for (NamedTensor& tensor : tensors_) {
+    const std::span<const float> values(reinterpret_cast<const float*>(tensor.data.data()),
+                                        tensor.data.size() / sizeof(float));
+    const auto mine = std::ranges::find_if(
+        storage_, [&](const std::vector<float>& memory) { return memory.data() == values.data(); });
+    std::vector<float>& memory = mine == storage_.end() ? owned.emplace_back(values.begin(), values.end())
+                                                        : owned.emplace_back(std::move(*mine));
+    tensor.data = std::as_bytes(std::span<const float>(memory));
+  }
+  storage_ = std::move(owned);
+}
+
 // `part` is whole but for the other ranks' zeros: its own run goes where it belongs.
 void Model::Snapshot::put_together(const NamedTensor& part, const Shard& shard) {
   const auto mine = std::ranges::find_if(tensors_, [&](const NamedTensor& tensor) { return tensor.name == part.name; });

@@ -87,6 +87,9 @@ class Model {
     void join(Snapshot other);
     // The part of a tensor that its rank has; of dim -1: all of it.
     Shard shard_of(const std::string& name) const;
+    // Copies what it views of the model, and lets go of what no tensor views: from now on it has just its tensors'
+    // bytes, which stay as they are while the model trains on.
+    void own();
     // A tensor that another process has, or has that part of.
     void add(const std::string& name, const Shape& shape, const Shard& shard, std::vector<float> part);
 

@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 
 #include "runtime/checkpoint/atomic_file.h"
-#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/core/error.h"
 #include "runtime/metrics/metrics_log.h"
 #include "runtime/metrics/progress.h"
@@ -66,7 +66,11 @@ struct Trainer::Parts {
       fail_input("the checkpoint belongs to a larger training set");
     // The old run goes only now that the new one is known to be able to start.
     if (options.mode == RunMode::overwrite) open_folder();
-    if (speaks()) open_logs();
+    if (!speaks()) return;
+    open_logs();
+    const CheckpointRules& rules = job.train.checkpoint;
+    writer.emplace(CheckpointWriter::Args{
+        .directory = folder->checkpoints(), .shard_bytes = rules.shard_bytes, .keep = static_cast<int>(rules.keep)});
   }
 
   // In a world one process speaks for all.
@@ -116,6 +120,7 @@ struct Trainer::Parts {
       return;
     }
     state = checkpoint->state;
+    if (options.world != nullptr) options.world->at_step(state.step);
     if (state.seed != job.train.seed)
       fail_input("{} was made with seed {}, the job has {}", checkpoint->file.string(), state.seed, job.train.seed);
     if (state.position_in_epoch % job.train.batch != 0)
@@ -139,7 +144,9 @@ struct Trainer::Parts {
     return found == state.counters.end() ? 0.0 : found->second;
   }
 
+  // Training waits while the state is copied, and for the write of the checkpoint before.
   void save() {
+    const auto begin = Clock::now();
     state.counters = stop.state();
     state.counters["epoch.loss"] = epoch_loss;
     state.counters["epoch.correct"] = epoch_correct;
@@ -148,12 +155,23 @@ struct Trainer::Parts {
     state.counters["evaluated.step"] = static_cast<double>(evaluated_step);
     if (outcome.test_loss) state.counters["evaluated.loss"] = *outcome.test_loss;
     if (outcome.test_accuracy) state.counters["evaluated.accuracy"] = *outcome.test_accuracy;
-    const Model::Snapshot snapshot = model->snapshot(Model::Contents::model_and_optimizer);
+    if (speaks()) writer->finish();  // first, so that there is one copy at a time
+    auto snapshot = std::make_shared<Model::Snapshot>(model->snapshot(Model::Contents::model_and_optimizer));
     if (speaks()) {
-      save_checkpoint(folder->checkpoints(), state, snapshot.tensors());
-      prune(folder->checkpoints(), static_cast<int>(job.train.checkpoint.keep));
+      snapshot->own();
+      writer->begin(state, snapshot->tensors(), snapshot);
     }
     saved_step = state.step;
+    outcome.checkpoints.count += 1;
+    outcome.checkpoints.wait_s += seconds_since(begin);
+  }
+
+  void finish_saving() {
+    if (!writer) return;
+    const auto begin = Clock::now();
+    writer->finish();
+    outcome.checkpoints.wait_s += seconds_since(begin);
+    outcome.checkpoints.write_s = writer->seconds();
   }
 
   // --- one update
@@ -313,6 +331,7 @@ struct Trainer::Parts {
         if (wish != Wish::none) return wish == Wish::minutes ? "minutes" : "interrupt";
         train_step();
         show_progress();
+        if (writer) writer->check();
         if (state.position_in_epoch < steps_per_epoch * job.train.batch && time_to_save()) save();
       }
       const EpochSummary summary = finish_epoch();
@@ -340,6 +359,7 @@ struct Trainer::Parts {
       outcome.test_loss = outcome.test_accuracy = std::nullopt;
       if (outcome.stopped_by != "interrupt") evaluate_now();
     }
+    finish_saving();
     outcome.steps = state.step;
     if (run_seconds > 0) outcome.images_per_s = static_cast<double>(run_images) / run_seconds;
     outcome.peak_bytes = model->device().host_memory() ? peak_process_bytes() : model->memory_bytes();
@@ -358,6 +378,7 @@ struct Trainer::Parts {
   bool submitted = false;  // the next batch is on its way to the device
   std::unique_ptr<MetricsLog> metrics;
   std::unique_ptr<TensorboardWriter> tensorboard;
+  std::optional<CheckpointWriter> writer;  // of the process that speaks
 
   TrainingState state;
   std::int64_t steps_per_epoch = 0;

@@ -35,6 +35,12 @@ struct EpochSummary {
   double images_per_s = 0;
 };
 
+struct CheckpointTimes {
+  std::int64_t count = 0;
+  double wait_s = 0;   // in which training stood still for them
+  double write_s = 0;  // of the thread that wrote them
+};
+
 struct TrainingOutcome {
   std::int64_t steps = 0;
   std::int64_t epochs = 0;
@@ -43,6 +49,7 @@ struct TrainingOutcome {
   std::optional<double> test_loss;
   double images_per_s = 0;
   std::size_t peak_bytes = 0;    // of the process
+  CheckpointTimes checkpoints;   // that this process saved
   std::string stopped_by;        // "epochs", a stop rule, or "interrupt"
   std::filesystem::path folder;  // of process 0
 };

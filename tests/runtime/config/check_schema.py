@@ -15,9 +15,9 @@ BEYOND_A_SCHEMA = re.compile(
     r"TooManyInputs|UnknownBlock|NoBlocks|UnknownBlockParameter|MissingBlockParameter|UnknownParameter|BadExpression|"
     r"DivisionByZero|ExpressionOfWrongKind|BlockInItself|TooManyRepeats|BlockInputOutside|MeanOfWrongLength|"
     r"ClassWeightsOfWrongLength|TooManySyntheticClasses|AccumulateDoesNotDivide|BnGroupDoesNotDivide|"
-    r"NesterovWithoutMomentum|StepScheduleWithoutSteps|TwoWarmups|TwoCheckpointRules|BadMemoryLimit|BucketOfNoSize|TwoWaysToCut|ShardsWithoutAllReduce|RanksThatAreNotTheMesh|"
-    r"ShardedState|OtherSync|TooManyLayers|TooManyValues.*|HugeKernel|SyntheticWithoutClasses|MeanBeyondFloat|"
-    r"NumbersAugmentedOnADevice|MoreAugmentationsThanADeviceApplies)$")
+    r"NesterovWithoutMomentum|StepScheduleWithoutSteps|TwoWarmups|TwoCheckpointRules|BadMemoryLimit|BadShardBytes|"
+    r"BucketOfNoSize|TwoWaysToCut|ShardsWithoutAllReduce|RanksThatAreNotTheMesh|TooManyLayers|TooManyValues.*|HugeKernel|"
+    r"SyntheticWithoutClasses|MeanBeyondFloat|NumbersAugmentedOnADevice|MoreAugmentationsThanADeviceApplies)$")
 
 
 def load(text):

@@ -67,7 +67,8 @@ TEST(Job, TrainSectionIsRead) {
                     "decay_bias": true},
       "schedule": {"type": "polynomial", "power": 2, "final_lr": 0.001, "warmup_steps": 12},
       "stop": {"loss_delta": 1e-6, "patience": 3, "target_accuracy": 0.99, "minutes": 1.5},
-      "eval_every": 2, "checkpoint": {"every_steps": 100, "keep": 5}, "memory_limit": "1.5GiB", "threads": 3})"),
+      "eval_every": 2, "checkpoint": {"every_steps": 100, "keep": 5, "shard_bytes": "1MiB"},
+      "memory_limit": "1.5GiB", "threads": 3})"),
                                       "job.json")
                                 .train;
   EXPECT_EQ(train.micro_batch(), 8);
@@ -86,7 +87,7 @@ TEST(Job, TrainSectionIsRead) {
       (LearningSchedule{
           .kind = ScheduleKind::polynomial, .base_rate = 0.4, .final_rate = 0.001, .power = 2, .warmup_steps = 12}));
   EXPECT_EQ(train.stop, (StopRules{1e-6, 3, 0.99, 1.5}));
-  EXPECT_EQ(train.checkpoint, (CheckpointRules{0, 100, 5}));
+  EXPECT_EQ(train.checkpoint, (CheckpointRules{0, 100, 5, 1 << 20}));
   EXPECT_EQ(train.memory_limit_bytes, 1610612736);
   EXPECT_EQ(train.threads, 3);
 }
@@ -201,7 +202,7 @@ TEST(Job, TheResolvedJobLoadsAsAnEqualJob) {
           "optimizer": {"type": "lars", "trust": 0.02, "decay_bias": true, "nesterov": true},
           "schedule": {"type": "polynomial", "power": 2, "final_lr": 0.001, "warmup_steps": 12},
           "stop": {"loss_delta": 1e-6, "patience": 3, "target_accuracy": 0.99, "minutes": 1.5}, "eval_every": 2,
-          "checkpoint": {"every_steps": 100, "keep": 5}, "memory_limit": "8GB", "threads": 3})",
+          "checkpoint": {"every_steps": 100, "keep": 5, "shard_bytes": 77}, "memory_limit": "8GB", "threads": 3})",
       R"({"schedule": {"type": "step", "every": 2}, "checkpoint": {"every_epochs": 0}})"};
   const std::vector<std::string> datas = {
       R"({"type": "synthetic", "classes": 3, "train_samples": 5, "test_samples": 6, "seed": 9, "sampler": "balanced"})",
