@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/device_groups.h"
 #include "layers/graph.h"
 
 namespace trifold {
@@ -21,6 +22,9 @@ struct StageCut {
 
 // The graph of one part: with send and receive nodes where edges were cut.
 Graph graph_of_part(const Graph& whole, const StageCut& cut, int part);
+
+// The routes of a part's messages, each once.
+std::vector<Route> routes_of(const Graph& part);
 
 // How many layers each part gets so that the slowest takes as little time as can be: exact, by dynamic programming.
 // `costs` is one number a layer, in any unit of time. Throws an input error where there are more parts than layers.

@@ -41,7 +41,7 @@ class Device {
   Device& operator=(const Device&) = delete;
   virtual ~Device() = default;
 
-  virtual std::string name() const = 0;          // "cpu", "cuda:0"
+  virtual std::string name() const = 0;          // "cpu", "cuda#0"
   virtual bool host_memory() const = 0;          // its memory is the host's: pointers may be used directly
   virtual std::size_t memory_bytes() const = 0;  // that it has
 

@@ -55,7 +55,11 @@ template <class Belongs>
 Executable::Sequence Executable::sequence_of(Belongs belongs) const {
   Sequence sequence;
   for (std::size_t i = 0; i < program_.graph.nodes.size(); ++i)
-    if (program_.kernels[i] && belongs(program_.graph.nodes[i])) sequence.nodes.push_back(i);
+    if (program_.kernels[i] && belongs(program_.graph.nodes[i])) {
+      sequence.nodes.push_back(i);
+      const auto* exchange = dynamic_cast<const Exchange*>(program_.graph.nodes[i].op.get());
+      sequence.recordable = sequence.recordable && (exchange == nullptr || !exchange->is_message());
+    }
   sequence.by_slot.resize(static_cast<std::size_t>(slots()));
   return sequence;
 }
@@ -124,7 +128,7 @@ void Executable::run_nodes(const Sequence& sequence, const StepContext& context)
 
 void Executable::give(Sequence& sequence, int slot, const StepContext& context) {
   memory_->device().set_step(context);
-  const bool record = recording_ && !timing_ && !memory_->device().host_memory();
+  const bool record = recording_ && sequence.recordable && !timing_ && !memory_->device().host_memory();
   Repeated& work = sequence.by_slot[static_cast<std::size_t>(slot)];
   if (!record || !work.recording)
     for (const std::size_t node : sequence.nodes) bind(node, slot);
@@ -143,12 +147,16 @@ void Executable::submit_inputs(int slot) {
   input.submitted = true;
 }
 
-// Before a micro-batch takes a slot: what the last one sent from there has arrived, and its own inputs are there.
-void Executable::enter(int slot) {
+void Executable::settle(int slot) {
   for (const std::size_t node : sends_.nodes) {
     bind(node, slot);
     timed(node, [&] { program_.kernels[node]->settle(); });
   }
+}
+
+// Before a micro-batch takes a slot: what the last one sent from there has arrived, and its own inputs are there.
+void Executable::enter(int slot) {
+  settle(slot);
   submit_inputs(slot);
   Input& input = inputs_[static_cast<std::size_t>(slot)];
   if (std::exchange(input.submitted, false)) input.port->arrive();

@@ -56,6 +56,10 @@ class Executable {
   void accumulate(bool first, const StepContext& context);
   void update(const StepContext& context);
 
+  // What was sent from a slot's memory has arrived before work that is given from now on. Taking the slot does it, too:
+  // this is for memory that another program shares.
+  void settle(int slot = 0);
+
   struct Report {
     double loss = 0;
     double correct = 0;
@@ -88,9 +92,12 @@ class Executable {
     std::unique_ptr<Recording> recording;
   };
   // Nodes that are given together, and what was recorded of them, by slot.
+  // A message waits for its other side, apart from this rank's work: as part of a recording, which ends as a whole, it
+  // would keep this rank waiting, too, so work with messages is not recorded. Collectives are.
   struct Sequence {
     std::vector<std::size_t> nodes;
     std::vector<Repeated> by_slot;
+    bool recordable = true;
   };
   struct Input {
     std::unique_ptr<InputPort> port;

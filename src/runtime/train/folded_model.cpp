@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "kernels/gpu_plugin.h"
 #include "runtime/core/error.h"
 #include "runtime/train/batch_inputs.h"
+#include "runtime/train/device_choice.h"
 #include "runtime/train/model_options.h"
 #include "runtime/train/snapshot_exchange.h"
 
@@ -29,6 +33,13 @@ void check_processes(const Job& job, const World& world) {
       ranks == 1 ? "" : "s", ranks, ranks == 1 ? "" : "es", world.size());
 }
 
+// Of the ranks here, the others have the next ones.
+int first_gpu_here(const Job& job, const World* world) {
+  if (world != nullptr) return gpu_of_process(job.plan.device, world->rank_here(), world->processes_here());
+  check_gpus(job.plan.device, static_cast<int>(job.plan.dp * job.plan.pp * job.plan.tp));
+  return 0;
+}
+
 // Of the ranks here; processes of one machine share its cores.
 std::vector<std::unique_ptr<RankGroups>> make_ranks(const Mesh& mesh, const World* world) {
   if (world == nullptr) return make_local_ranks(mesh);
@@ -48,11 +59,14 @@ int threads_of_job(const Job& job, int threads_here, const World& world) {
 
 FoldedModel::FoldedModel(const Job& job, const World* world) : job_(job), world_(world) {
   if (world != nullptr) check_processes(job, *world);
-  ModelOptions options = model_options(job);
+  const int first_gpu = first_gpu_here(job, world);
+  ModelOptions options = model_options(job, first_gpu);
   if (world != nullptr) options.threads = threads_of_job(job, options.threads, *world);
   plan_ = plan_fold(job, options);
   micro_batch_ = options.batch / plan_.pipeline.micro_batches / plan_.mesh.data;
   for (std::unique_ptr<RankGroups>& groups : make_ranks(plan_.mesh, world)) {
+    const int gpu = first_gpu + static_cast<int>(ranks_.size());
+    options.device = choose_device(job.plan.device, job.train.own_kernels, gpu).device;
     Rank rank;
     rank.groups = std::move(groups);
     rank.actions = assign_slots(plan_.pipeline, rank.groups->place().pipeline);
@@ -68,6 +82,37 @@ FoldedModel::FoldedModel(const Job& job, const World* world) : job_(job), world_
                                                      .on_failure = [this](const std::string& why) {
                                                        for (const Rank& rank : ranks_) rank.groups->abort(why);
                                                      }});
+  if (plan_.mesh.size() > 1 && !device().host_memory()) connect_devices();
+}
+
+// Every rank on its thread: none returns before all have come.
+void FoldedModel::connect_devices() {
+  for (const Rank& rank : ranks_) {
+    std::set<Route> routes;
+    for (const auto& chunk : rank.chunks)
+      for (const Executable* program : {&chunk->training(), &chunk->evaluation()}) {
+        const std::vector<Route> found = routes_of(program->program().graph);
+        routes.insert(found.begin(), found.end());
+      }
+    rank.groups->set_on_device(find_gpus().plugin->make_groups(*rank.groups, rank.chunks.front()->device(),
+                                                               {routes.begin(), routes.end()}));
+  }
+  for_each_rank([](Rank& rank) { rank.groups->on_device()->connect(); });
+}
+
+// Devices that are connected part together, each on its thread: first their work ends, then the recordings, of which the
+// connections are a part.
+FoldedModel::~FoldedModel() {
+  if (ranks_.front().groups->on_device() == nullptr) return;
+  try {
+    for_each_rank([](Rank& rank) {
+      rank.groups->on_device()->finish();
+      rank.chunks.clear();
+      rank.groups->on_device()->leave();
+    });
+  } catch (const std::exception& error) {
+    spdlog::debug("the devices did not part in order: {}", error.what());  // a step has failed, and has said so
+  }
 }
 
 // A replica's samples lie together where the batch is one micro-batch.
@@ -230,6 +275,7 @@ Score FoldedModel::evaluate(Loader& loader) {
         part.loss += report.loss * static_cast<double>(micro_batch_);  // the report is a mean over these
         part.correct += report.correct;
       }
+      for (const auto& chunk : rank.chunks) chunk->evaluation().settle();
     });
     loader.release();
   }

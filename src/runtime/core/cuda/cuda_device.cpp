@@ -28,7 +28,7 @@ CudaDevice::~CudaDevice() {
 }
 
 std::string CudaDevice::name() const {
-  return fmt::format("cuda:{}", index_);
+  return fmt::format("cuda#{}", index_);
 }
 
 std::size_t CudaDevice::memory_bytes() const {
