@@ -29,7 +29,8 @@ Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptio
   job.file = "fold.json";
   job.model = network;
   job.plan = plan;
-  job.plan.device = "cpu";
+  job.plan.device = options.device;
+  job.train.graphs = options.graphs;
   job.train.batch = options.batch;
   job.train.accumulate = options.accumulate;
   job.train.bn_group = options.bn_group;

@@ -22,6 +22,8 @@ struct FoldOptions {
   int steps = 20;
   DType precision = DType::f32;
   OptimizerArgs optimizer = {};
+  std::string device = "cpu";
+  bool graphs = true;  // of GPUs
 };
 
 Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptions& options);

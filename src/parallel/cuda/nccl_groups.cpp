@@ -17,7 +17,8 @@ NcclGroups::NcclGroups(const RankGroups& ranks, CudaDevice& device, std::vector<
   for (const Route& route : routes) {
     RouteLink& link = routes_[route.number];
     link.route = route;
-    if (!route.sends) continue;
+    link.to_itself = route.stage == ranks.place().pipeline;
+    if (!route.sends || link.to_itself) continue;
     link.stream = make_stream();
     link.ready = make_event();
   }
@@ -41,6 +42,7 @@ void NcclGroups::connect_axis(Axis axis) {
 }
 
 void NcclGroups::connect_route(RouteLink& route) {
+  if (route.to_itself) return;
   Communicator& host = ranks_.along(Axis::pipeline);
   ncclUniqueId id = {};
   const auto bytes = std::as_writable_bytes(std::span(&id, 1));
@@ -63,6 +65,11 @@ void NcclGroups::connect_route(RouteLink& route) {
 
 void NcclGroups::send(int route, std::span<const std::byte> data, cudaEvent_t sent) {
   RouteLink& link = routes_.at(route);
+  if (link.to_itself) {
+    link.waiting.push_back(data.data());
+    TRIFOLD_CUDA(cudaEventRecord(sent, device_.compute()));
+    return;
+  }
   TRIFOLD_CUDA(cudaEventRecord(link.ready.get(), device_.compute()));
   TRIFOLD_CUDA(cudaStreamWaitEvent(link.stream.get(), link.ready.get(), 0));
   link.link.send(data, kReceiver, link.stream.get());
@@ -70,7 +77,12 @@ void NcclGroups::send(int route, std::span<const std::byte> data, cudaEvent_t se
 }
 
 void NcclGroups::receive(int route, std::span<std::byte> data) {
-  routes_.at(route).link.receive(data, kSender, device_.compute());
+  RouteLink& link = routes_.at(route);
+  if (!link.to_itself) return link.link.receive(data, kSender, device_.compute());
+  TRIFOLD_CHECK(!link.waiting.empty(), "nothing was sent on route {}", route);
+  TRIFOLD_CUDA(cudaMemcpyAsync(data.data(), link.waiting.front(), data.size(), cudaMemcpyDeviceToDevice,
+                               device_.compute()));
+  link.waiting.pop_front();
 }
 
 void NcclGroups::finish() {

@@ -16,6 +16,8 @@
 // far from filling a GPU, so that what they wait for always finds room.
 #pragma once
 
+#include <array>
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -44,6 +46,8 @@ class NcclGroups final : public DeviceGroups {
  private:
   struct RouteLink {
     Route route;
+    bool to_itself = false;  // both parts are this rank's: NCCL has no link from a GPU to itself
+    std::deque<const std::byte*> waiting = {};
     NcclLink link;
     Stream stream;  // of the side that sends
     Event ready;    // what it sends has been written

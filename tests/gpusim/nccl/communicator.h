@@ -3,6 +3,7 @@
 // and the use of a destroyed communicator is seen.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <set>
@@ -51,6 +52,8 @@ struct World;
 struct ncclComm {
   bool alive = true;
   bool aborted = false;
+  bool joining = false;  // of a communicator that does not block: it was not yet seen that all ranks are there
+  std::chrono::steady_clock::time_point joining_since = {};
   gpusim::World* world = nullptr;
   int rank = 0;
   int device = 0;
@@ -92,6 +95,8 @@ struct JoinArgs {
 ncclComm* join_world(const JoinArgs& args, ncclResult_t& error);
 // Waits until all ranks are there.
 ncclResult_t wait_for_all(const ncclComm& comm);
+// Of a communicator that does not block: ncclInProgress until all are there.
+ncclResult_t ask_for_all(ncclComm& comm);
 
 struct SplitArgs {
   int color = 0;
@@ -106,6 +111,7 @@ ncclResult_t refuse(ncclResult_t result, const std::string& text, Finding findin
 const char* last_error();
 
 ncclResult_t check_comm(const ncclComm* comm, const char* function);
+ncclResult_t check_alive(const ncclComm* comm, const char* function);  // it may still be in the making
 
 std::string unique_name();
 std::string list_of(const std::vector<int>& ranks);  // "ranks 0, 2"

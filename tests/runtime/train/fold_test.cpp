@@ -1,9 +1,11 @@
 // One model, however it is folded: every plan gives the losses, the gradients and the weights of one rank.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <gtest/gtest.h>
 
+#include "kernels/ops/collective.h"
 #include "runtime/core/error.h"
 #include "runtime/train/folded_model.h"
 #include "support/folding.h"
@@ -172,6 +174,25 @@ TEST(FoldedPrecision, Bf16FollowsOneRank) {
   for (const PlanConfig& plan : {PlanConfig{.dp = 2}, PlanConfig{.tp = 2}, PlanConfig{.pp = 2, .micro_batches = 4}})
     // Sums in another order round to other numbers of 8 bits, 4e-3 apart; ten steps of training add some of them up.
     expect_losses_near(run_fold(small_tutorial(), plan, options), single, 1e-2);
+}
+
+// What NCCL relies on: on a route both sides have the messages in one order, after all that the compiler does.
+TEST(FoldedPipeline, MessagesOfARouteAreReceivedInTheOrderTheyAreSent) {
+  for (const NamedNetwork& net : kNetworks) {
+    for (const PlanConfig& plan : {pipeline(2, "1f1b"), pipeline(3, "zero-bubble"), pipeline(4, "gpipe"),
+                                   pipeline(2, "interleaved", 2), pipeline(2, "interleaved", 4)}) {
+      SCOPED_TRACE(net.name + " " + plan.schedule + " " + std::to_string(plan.pp * plan.chunks));
+      FoldedModel model(fold_job(net.make(), plan, {}));
+      std::map<int, std::vector<int>> sent, received;  // tags by route
+      for (int rank = 0; rank < plan.pp; ++rank)
+        for (const auto& chunk : model.chunks(rank))
+          for (const Node& node : chunk->training().program().graph.nodes)
+            if (const auto* message = dynamic_cast<const StageMessage*>(node.op.get()))
+              (node.out.empty() ? sent : received)[message->route].push_back(message->tag);
+      EXPECT_FALSE(sent.empty());
+      EXPECT_EQ(sent, received);
+    }
+  }
 }
 
 // --- refusals
