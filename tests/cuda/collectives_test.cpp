@@ -1,8 +1,10 @@
 // Every exchange between ranks as the CUDA backend's kernels do it, on simulated GPUs of their own: against values
 // worked out here, and to the bit where only the order of a sum could differ.
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -269,7 +271,10 @@ TEST_P(CudaCollectives, AStageSendsToItself) {
 TEST_P(CudaCollectives, ARankThatFailsEndsTheOthersWaits) {
   try {
     on_ranks({.data = 2}, [&](const GpuRank& rank) {
-      if (rank.number() == 1) fail_runtime("this rank has had enough");
+      if (rank.number() == 1) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the other waits by then
+        fail_runtime("this rank has had enough");
+      }
       const GpuTensor x(rank.device, {4}, drawn(4, 0));
       GpuOp sum(AllReduce{}, rank.device, rank.groups, &x, &x);
       for (;;) {
@@ -296,6 +301,7 @@ TEST_P(CudaCollectives, ARankThatNeverConnectsEndsTheOthersWaits) {
         Communicator& host = ranks[1]->along(Axis::data);
         std::array<std::byte, 128> id{};  // rank 0 has sent it, and now waits in NCCL
         host.wait(host.broadcast(id, 0));
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
         fail_runtime("this rank does not connect");
       }
       ranks[0]->on_device()->connect();

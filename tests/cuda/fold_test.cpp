@@ -17,6 +17,9 @@ struct NamedPlan {
   std::string name;
   PlanConfig plan;
 };
+void PrintTo(const NamedPlan& plan, std::ostream* out) {
+  *out << plan.name;
+}
 
 PlanConfig pipeline(const std::string& schedule, std::int64_t chunks = 1) {
   return {.pp = 2, .schedule = schedule, .micro_batches = 4, .chunks = chunks};
@@ -37,7 +40,7 @@ std::vector<NamedPlan> plans() {
 }
 
 std::vector<std::pair<std::string, FieldValue>> conv3x3(std::int64_t out) {
-  return {{"out", out}, {"kernel", std::int64_t{3}}, {"pad", std::int64_t{1}}, {"bias", false}};
+  return {{"out", out}, {"kernel", Pair{3, 3}}, {"pad", Pair{1, 1}}, {"bias", false}};
 }
 
 // Convolutions, batch norm, a skip that crosses stages, dropout. Small: the simulator takes its time.
