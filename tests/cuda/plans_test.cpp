@@ -74,7 +74,7 @@ TEST_F(CudaPlans, AreChecked) {
 
 TEST_F(CudaPlans, AreCompared) {
   const ProgramResult result =
-      trifold({"compare", "job.json", "--json", "--devices", "cuda:2", "--plans", "dp=2; pp=2,micro_batches=2",
+      trifold({"compare", "job.json", "--json", "--devices", "cuda", "--plans", "dp=2; pp=2,micro_batches=2",
                "--steps", "4", "--rounds", "2", "--assert-equal", "1e-4"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json found = last_json(result.out);
