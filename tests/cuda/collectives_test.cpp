@@ -189,8 +189,8 @@ TEST_P(CudaCollectives, AnAxisLeavesTheOtherAxisOut) {
       op.axis = axis;
       const GpuTensor x(rank.device, {1}, {static_cast<float>(1 << rank.number())});
       GpuOp(op, rank.device, rank.groups, &x, &x).run();
-      const float expected = axis == Axis::tensor ? (rank.number() < 2 ? 3.0f : 12.0f)
-                                                  : (rank.number() % 2 == 0 ? 5.0f : 10.0f);
+      const float expected =
+          axis == Axis::tensor ? (rank.number() < 2 ? 3.0f : 12.0f) : (rank.number() % 2 == 0 ? 5.0f : 10.0f);
       EXPECT_EQ(x.read().front(), expected) << name_of(axis);
     }
   });
@@ -220,32 +220,33 @@ TEST_P(CudaCollectives, StagesSendToEachOtherAndThenReceive) {
   constexpr std::size_t kCount = 300;
   for (const int copies : {0, 3}) {
     SCOPED_TRACE(copies);
-    on_ranks({.pipeline = 2},
-             [&](const GpuRank& rank) {
-               const int other = 1 - rank.number();
-               const GpuTensor in[3] = {GpuTensor(rank.device, {kCount}, drawn(kCount, 10 * rank.number())),
-                                        GpuTensor(rank.device, {kCount}, drawn(kCount, 10 * rank.number() + 1)),
-                                        GpuTensor(rank.device, {kCount}, drawn(kCount, 10 * rank.number() + 2))};
-               GpuOp send(sending(1 + rank.number(), other, copies), rank.device, rank.groups, &in[0], nullptr);
-               for (const GpuTensor& each : in) {
-                 send.bind(&each, nullptr);
-                 send.run();
-               }
-               const GpuTensor y(rank.device, {kCount});
-               GpuOp receive(receiving(1 + other, other), rank.device, rank.groups, nullptr, &y);
-               for (int message = 0; message < 3; ++message) {
-                 receive.run();
-                 EXPECT_EQ(y.read(), drawn(kCount, 10 * other + message)) << message;
-               }
-               // The next round takes the same memory.
-               send.bind(&in[0], nullptr);
-               if (copies == 0) send.kernel().settle();
-               rank.device.clear(in[0].data(), in[0].desc().bytes());
-               send.run();
-               receive.run();
-               EXPECT_EQ(y.read(), std::vector<float>(kCount, 0.0f));
-             },
-             kThereAndBack);
+    on_ranks(
+        {.pipeline = 2},
+        [&](const GpuRank& rank) {
+          const int other = 1 - rank.number();
+          const GpuTensor in[3] = {GpuTensor(rank.device, {kCount}, drawn(kCount, 10 * rank.number())),
+                                   GpuTensor(rank.device, {kCount}, drawn(kCount, 10 * rank.number() + 1)),
+                                   GpuTensor(rank.device, {kCount}, drawn(kCount, 10 * rank.number() + 2))};
+          GpuOp send(sending(1 + rank.number(), other, copies), rank.device, rank.groups, &in[0], nullptr);
+          for (const GpuTensor& each : in) {
+            send.bind(&each, nullptr);
+            send.run();
+          }
+          const GpuTensor y(rank.device, {kCount});
+          GpuOp receive(receiving(1 + other, other), rank.device, rank.groups, nullptr, &y);
+          for (int message = 0; message < 3; ++message) {
+            receive.run();
+            EXPECT_EQ(y.read(), drawn(kCount, 10 * other + message)) << message;
+          }
+          // The next round takes the same memory.
+          send.bind(&in[0], nullptr);
+          if (copies == 0) send.kernel().settle();
+          rank.device.clear(in[0].data(), in[0].desc().bytes());
+          send.run();
+          receive.run();
+          EXPECT_EQ(y.read(), std::vector<float>(kCount, 0.0f));
+        },
+        kThereAndBack);
   }
 }
 
@@ -253,18 +254,19 @@ TEST_P(CudaCollectives, StagesSendToEachOtherAndThenReceive) {
 TEST_P(CudaCollectives, AStageSendsToItself) {
   const std::map<int, std::vector<Route>> routes = {
       {0, {{.number = 5, .stage = 0, .sends = true}, {.number = 5, .stage = 0, .sends = false}}}};
-  on_ranks({.pipeline = 2},
-           [&](const GpuRank& rank) {
-             if (rank.number() == 1) return;
-             const GpuTensor x(rank.device, {8}, drawn(8, 1));
-             const GpuTensor y(rank.device, {8});
-             GpuOp receive(receiving(5, 0), rank.device, rank.groups, nullptr, &y);
-             EXPECT_THROW(receive.run(), Error) << "nothing was sent";
-             GpuOp(sending(5, 0, 0), rank.device, rank.groups, &x, nullptr).run();
-             receive.run();
-             EXPECT_EQ(y.read(), drawn(8, 1));
-           },
-           routes);
+  on_ranks(
+      {.pipeline = 2},
+      [&](const GpuRank& rank) {
+        if (rank.number() == 1) return;
+        const GpuTensor x(rank.device, {8}, drawn(8, 1));
+        const GpuTensor y(rank.device, {8});
+        GpuOp receive(receiving(5, 0), rank.device, rank.groups, nullptr, &y);
+        EXPECT_THROW(receive.run(), Error) << "nothing was sent";
+        GpuOp(sending(5, 0, 0), rank.device, rank.groups, &x, nullptr).run();
+        receive.run();
+        EXPECT_EQ(y.read(), drawn(8, 1));
+      },
+      routes);
 }
 
 // A rank that fails, while others already wait for it on their GPUs.
@@ -330,8 +332,7 @@ TEST(CudaBatchNormJoin, GivesWhatTheHostGives) {
   std::vector<float> istd = drawn(kRows * kChannels, 1);
   for (float& value : istd) value = 2 + value;
   const std::vector<HostTensor> in = {tensor_of({kRows, kChannels}, drawn(kRows * kChannels, 0)),
-                                      tensor_of({kRows, kChannels}, istd),
-                                      tensor_of({kChannels}, drawn(kChannels, 2)),
+                                      tensor_of({kRows, kChannels}, istd), tensor_of({kChannels}, drawn(kChannels, 2)),
                                       tensor_of({kChannels}, std::vector<float>(kChannels, 0.5f))};
   GpuPlugin& plugin = *find_gpus().plugin;
   for (const int span : {1, 2, 4}) {
@@ -342,7 +343,8 @@ TEST(CudaBatchNormJoin, GivesWhatTheHostGives) {
       op.pixels = 9;
       op.span = span;
       op.replica = replica;
-      std::vector<OpOutput> out = {{.desc = {Shape{kChannels}}, .updates = 2}, {.desc = {Shape{kChannels}}, .updates = 3}};
+      std::vector<OpOutput> out = {{.desc = {Shape{kChannels}}, .updates = 2},
+                                   {.desc = {Shape{kChannels}}, .updates = 3}};
       if (span > 1)
         for (int i = 0; i < 2; ++i) out.push_back({.desc = {Shape{1, kChannels}}});
       const auto expected = run_op({.backend = reference_backend()}, op, in, out);

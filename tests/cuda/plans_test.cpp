@@ -74,8 +74,8 @@ TEST_F(CudaPlans, AreChecked) {
 
 TEST_F(CudaPlans, AreCompared) {
   const ProgramResult result =
-      trifold({"compare", "job.json", "--json", "--devices", "cuda", "--plans", "dp=2; pp=2,micro_batches=2",
-               "--steps", "4", "--rounds", "2", "--assert-equal", "1e-4"});
+      trifold({"compare", "job.json", "--json", "--devices", "cuda", "--plans", "dp=2; pp=2,micro_batches=2", "--steps",
+               "4", "--rounds", "2", "--assert-equal", "1e-4"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json found = last_json(result.out);
   ASSERT_EQ(found["plans"].size(), 3u);
@@ -99,11 +99,11 @@ TEST_F(CudaPlans, RunInSeveralProcesses) {
     SCOPED_TRACE(plan);
     const std::string name = std::string(plan).substr(0, 2);
     train({"--name", name + "-threads", "--devices", "cuda", "--plan", plan});
-    RunningProgram program({.arguments = {"train", "job.json", "--json", "--name", name + "-processes", "--devices",
-                                          "cuda", "--plan", plan},
-                            .under = {TRIFOLD_MPIRUN, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
-                                      "-np", "2"},
-                            .directory = directory()});
+    RunningProgram program(
+        {.arguments = {"train", "job.json", "--json", "--name", name + "-processes", "--devices", "cuda", "--plan",
+                       plan},
+         .under = {TRIFOLD_MPIRUN, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2"},
+         .directory = directory()});
     const ProgramResult result = program.wait(std::chrono::seconds(120));
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const std::vector<Json> expected = metrics(name + "-threads");

@@ -37,8 +37,7 @@ class AllReduceKernel final : public NcclKernel {
   void run(const StepContext&) override {
     if (span_ > 0) return add_up_span();
     if (out(0) != in(0))
-      TRIFOLD_CUDA(
-          cudaMemcpyAsync(out(0), in(0), elements_ * sizeof(float), cudaMemcpyDeviceToDevice, stream()));
+      TRIFOLD_CUDA(cudaMemcpyAsync(out(0), in(0), elements_ * sizeof(float), cudaMemcpyDeviceToDevice, stream()));
     link().all_reduce({out(0), elements_}, stream());
   }
 

@@ -26,8 +26,7 @@ class SendKernel final : public CudaKernel {
     wait_for(message);
     std::byte* copy = scratch() + next_copy_ * place_bytes_;
     message.memory = copy;
-    TRIFOLD_CUDA(
-        cudaMemcpyAsync(copy, in<std::byte>(0), bytes_, cudaMemcpyDeviceToDevice, stream()));
+    TRIFOLD_CUDA(cudaMemcpyAsync(copy, in<std::byte>(0), bytes_, cudaMemcpyDeviceToDevice, stream()));
     send(message);
     next_copy_ = (next_copy_ + 1) % copies_.size();
   }

@@ -80,8 +80,8 @@ void NcclGroups::receive(int route, std::span<std::byte> data) {
   RouteLink& link = routes_.at(route);
   if (!link.to_itself) return link.link.receive(data, kSender, device_.compute());
   TRIFOLD_CHECK(!link.waiting.empty(), "nothing was sent on route {}", route);
-  TRIFOLD_CUDA(cudaMemcpyAsync(data.data(), link.waiting.front(), data.size(), cudaMemcpyDeviceToDevice,
-                               device_.compute()));
+  TRIFOLD_CUDA(
+      cudaMemcpyAsync(data.data(), link.waiting.front(), data.size(), cudaMemcpyDeviceToDevice, device_.compute()));
   link.waiting.pop_front();
 }
 

@@ -5,15 +5,15 @@
 // axis have the same of them in the same order, so none waits for another that cannot come.
 //
 // Sending has a stream of its own for each route, since NCCL's send may last until the other side receives. Two stages
-// send to each other at the same time (1f1b: an activation forward, a gradient back) and receive later; were a send work
-// of the compute stream, each would keep the other from coming to its receive. As it is, the compute stream waits
+// send to each other at the same time (1f1b: an activation forward, a gradient back) and receive later; were a send
+// work of the compute stream, each would keep the other from coming to its receive. As it is, the compute stream waits
 // for a send only where its memory is wanted again: where a rank of the host waits, too, and for the same messages. A
 // route is one pair of parts of the network, not of stages: with several parts on a stage (interleaved) messages of
 // different pairs overtake each other, and what waits first in a stream would hold up the one that the other side
 // needs. Within a route both sides have one order (stage_cut.cpp).
 //
-// A send that waits keeps the few blocks it runs in. There are as many of them as routes that a stage sends on, which is
-// far from filling a GPU, so that what they wait for always finds room.
+// A send that waits keeps the few blocks it runs in. There are as many of them as routes that a stage sends on, which
+// is far from filling a GPU, so that what they wait for always finds room.
 #pragma once
 
 #include <array>

@@ -61,8 +61,7 @@ void NcclLink::give(const char* what, Call call) {
 void NcclLink::connect(const ncclUniqueId& id, int rank, int ranks) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  give("ncclCommInitRankConfig",
-       [&](ncclComm_t) { return ncclCommInitRankConfig(&comm_, ranks, id, rank, &config); });
+  give("ncclCommInitRankConfig", [&](ncclComm_t) { return ncclCommInitRankConfig(&comm_, ranks, id, rank, &config); });
 }
 
 void NcclLink::all_reduce(std::span<float> data, cudaStream_t stream) {

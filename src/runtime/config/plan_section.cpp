@@ -112,7 +112,8 @@ PlanConfig read_plan(const JsonNode* section) {
   PlanConfig plan;
   plan.device = values.text("device");
   if (!is_device_name(plan.device))
-    fail_field(object, "device", *object.node, "expected auto, cpu, cpu:N, cuda, cuda:N or cuda#I, found \"{}\"", plan.device);
+    fail_field(object, "device", *object.node, "expected auto, cpu, cpu:N, cuda, cuda:N or cuda#I, found \"{}\"",
+               plan.device);
   plan.dp = values.integer("dp");
   plan.tp = values.integer("tp");
   plan.pp = values.integer("pp");

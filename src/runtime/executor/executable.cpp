@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "kernels/ops/collective.h"
@@ -73,6 +74,8 @@ Executable::Executable(Program program, ModelMemory& memory)
   for (int slot = 0; slot < slots(); ++slot)
     inputs_.push_back({memory.device().make_input(
         memory.region(Region::inputs) + static_cast<std::size_t>(slot) * input_bytes, input_bytes)});
+  if (program_.graph.report != kNoValue)
+    reports_ = memory.device().make_result(device_data(program_.graph.report), sizeof(Report));
   const auto accumulates = [](const Node& node, bool first) {
     const auto* op = dynamic_cast<const AccumulateGradients*>(node.op.get());
     return op != nullptr && op->first == first;
@@ -209,6 +212,23 @@ Executable::Report Executable::report() const {
   static_assert(sizeof(report) == 2 * sizeof(double));
   memory_->device().download(&report, device_data(program_.graph.report), sizeof(report));
   return report;
+}
+
+void Executable::take_report() {
+  if (reports_) reports_->take();
+}
+
+Executable::Report Executable::collect_reports() {
+  Report sum;
+  if (!reports_) return sum;
+  const std::span<const std::byte> taken = reports_->collect();
+  for (std::size_t at = 0; at < taken.size(); at += sizeof(Report)) {
+    Report report;
+    std::memcpy(&report, taken.data() + at, sizeof(report));
+    sum.loss += report.loss;
+    sum.correct += report.correct;
+  }
+  return sum;
 }
 
 std::vector<float> Executable::read(const std::byte* from, const TensorDesc& desc) const {

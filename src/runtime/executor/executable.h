@@ -65,6 +65,9 @@ class Executable {
     double correct = 0;
   };
   Report report() const;  // of the last run; zeros where the loss is another rank's
+  // The same of several runs, added up, without waiting for each.
+  void take_report();
+  Report collect_reports();
   double loss() const { return report().loss; }
   double correct() const { return report().correct; }
 
@@ -126,6 +129,7 @@ class Executable {
   Program program_;
   ModelMemory* memory_;
   std::vector<Input> inputs_;                   // by slot
+  std::unique_ptr<ResultPort> reports_;         // null: the loss is another rank's
   std::vector<int> bound_to_;                   // slot of each node
   std::vector<std::byte*> in_data_, out_data_;  // of the node being bound
   bool recording_ = true;

@@ -94,14 +94,14 @@ void FoldedModel::connect_devices() {
         const std::vector<Route> found = routes_of(program->program().graph);
         routes.insert(found.begin(), found.end());
       }
-    rank.groups->set_on_device(find_gpus().plugin->make_groups(*rank.groups, rank.chunks.front()->device(),
-                                                               {routes.begin(), routes.end()}));
+    rank.groups->set_on_device(
+        find_gpus().plugin->make_groups(*rank.groups, rank.chunks.front()->device(), {routes.begin(), routes.end()}));
   }
   for_each_rank([](Rank& rank) { rank.groups->on_device()->connect(); });
 }
 
-// Devices that are connected part together, each on its thread: first their work ends, then the recordings, of which the
-// connections are a part.
+// Devices that are connected part together, each on its thread: first their work ends, then the recordings, of which
+// the connections are a part.
 FoldedModel::~FoldedModel() {
   if (ranks_.front().groups->on_device() == nullptr) return;
   try {
@@ -193,7 +193,6 @@ void FoldedModel::step(Rank& rank, const Batch* batch, StepContext context) {
 void FoldedModel::whole_step(Rank& rank, const Batch* batch, StepContext context) {
   Executable& program = rank.chunks.front()->training();
   const int micro_batches = plan_.pipeline.micro_batches;
-  rank.report = {};
   for (int micro = 0; micro < micro_batches; ++micro) {
     if (batch != nullptr) {
       context.first_sample = batch->first_sample + first_of(rank, micro);
@@ -204,15 +203,12 @@ void FoldedModel::whole_step(Rank& rank, const Batch* batch, StepContext context
     if (micro_batches == 1) return program.step(context);
     program.run(context);
     program.accumulate(micro == 0, context);
-    const Executable::Report report = program.report();
-    rank.report.loss += report.loss;
-    rank.report.correct += report.correct;
+    program.take_report();
   }
   program.update(context);
 }
 
 void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext context) {
-  rank.report = {};
   rank.accumulated.assign(rank.chunks.size(), false);
   for (std::size_t i = 0; i < rank.actions.actions.size(); ++i) {
     const Action& action = rank.actions.actions[i];
@@ -223,11 +219,7 @@ void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext con
     context.first_sample = batch.first_sample + sample;
     if (action.work == Work::forward) fill(rank, program, batch, sample, slot);
     program.run(action.work, slot, context);
-    if (action.work == Work::forward) {
-      const Executable::Report report = program.report();
-      rank.report.loss += report.loss;
-      rank.report.correct += report.correct;
-    }
+    if (action.work == Work::forward) program.take_report();
     const bool made_gradients = action.work == Work::backward || action.work == Work::weight_gradient;
     if (made_gradients && plan_.pipeline.micro_batches > 1) {
       program.accumulate(!rank.accumulated[chunk], context);
@@ -240,8 +232,15 @@ void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext con
 Executable::Report FoldedModel::finish_step() {
   const bool reported_by_program = plan_.mesh.pipeline == 1 && plan_.pipeline.micro_batches == 1;
   std::vector<Executable::Report> reports;
-  for (const Rank& rank : ranks_)
-    reports.push_back(reported_by_program ? rank.chunks.front()->training().report() : rank.report);
+  for (const Rank& rank : ranks_) {
+    Executable::Report& report = reports.emplace_back();
+    if (reported_by_program) report = rank.chunks.front()->training().report();
+    for (const auto& chunk : rank.chunks) {
+      const Executable::Report part = chunk->training().collect_reports();
+      report.loss += part.loss;
+      report.correct += part.correct;
+    }
+  }
   reports = of_all_ranks(std::move(reports));
   Executable::Report sum;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {

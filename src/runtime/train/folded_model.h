@@ -73,7 +73,6 @@ class FoldedModel {
     std::unique_ptr<RankGroups> groups;
     std::vector<std::unique_ptr<Model>> chunks;
     SlottedActions actions;
-    Executable::Report report;      // of this step
     std::vector<bool> accumulated;  // by chunk: gradients of this step
     std::int64_t submitted_sample = -1;
     RankSeconds seconds;

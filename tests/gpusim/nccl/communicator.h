@@ -60,6 +60,7 @@ struct ncclComm {
   ncclResult_t async_error = ncclSuccess;
   std::uint64_t calls = 0;  // of collectives, by the program; each may enter streams many times
   std::uint32_t splits = 0;
+  std::shared_ptr<const int> held = std::make_shared<int>();  // by every operation, in a stream or in a graph
   // All below is guarded by the simulator's lock.
   std::uint64_t next_collective = 0;
   std::map<int, std::uint64_t> next_send;  // by peer

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "engine/device_faults.h"
 #include "nccl/communicator.h"
 #include "nccl/group.h"
 #include "nccl/operation.h"
@@ -66,6 +67,11 @@ ncclResult_t leave(ncclComm* comm, const char* function, Presence how) {
     wake_waiters();
   } else {
     flush(*comm);
+    if (comm->held.use_count() > 1 && !fault_of(comm->device)) {
+      return refuse(ncclInvalidUsage, std::string(function) +
+                                          ": a CUDA graph still has an operation of the communicator; the real library "
+                                          "waits until the graph is destroyed");
+    }
   }
   std::lock_guard lock(simulator_lock());
   comm->alive = false;

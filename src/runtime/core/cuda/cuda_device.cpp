@@ -4,6 +4,7 @@
 
 #include "runtime/core/cuda/cuda_input_port.h"
 #include "runtime/core/cuda/cuda_recording.h"
+#include "runtime/core/cuda/cuda_result_port.h"
 
 namespace trifold::cuda {
 
@@ -83,6 +84,11 @@ void CudaDevice::synchronize() {
 std::unique_ptr<InputPort> CudaDevice::make_input(std::byte* region, std::size_t bytes) {
   make_current();
   return std::make_unique<CudaInputPort>(*this, region, bytes);
+}
+
+std::unique_ptr<ResultPort> CudaDevice::make_result(const std::byte* region, std::size_t bytes) {
+  make_current();
+  return std::make_unique<CudaResultPort>(*this, region, bytes);
 }
 
 void CudaDevice::set_step(const StepContext& context) {

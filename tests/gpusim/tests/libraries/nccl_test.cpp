@@ -325,6 +325,25 @@ TEST_F(NcclTest, ReportsBuffersOfAnotherDeviceOverlapsAndCallsWithoutAGroup) {
   expect_report("invalid_call", "destroyed");
 }
 
+TEST_F(NcclTest, ReportsAGraphThatOutlivesItsCommunicator) {
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclSuccess);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  const DeviceArray<float> buffer(input_of(0));
+  const Stream stream;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  ASSERT_EQ(ncclAllReduce(buffer.get(), buffer.get(), 10, ncclFloat, ncclSum, comm, stream.get()), ncclSuccess);
+  ASSERT_EQ(cudaStreamEndCapture(stream.get(), &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+  cudaGraphDestroy(graph);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclInvalidUsage);
+  expect_report("invalid_call", "a CUDA graph still has an operation");
+  cudaGraphExecDestroy(exec);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
 // A communicator that does not block, asked until it is there.
 ncclComm_t begin_to_join(const ncclUniqueId& id, int rank, int ranks) {
   EXPECT_EQ(cudaSetDevice(rank), cudaSuccess);
