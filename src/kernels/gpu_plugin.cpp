@@ -33,7 +33,7 @@ GpuSearch search() {
     return {plugin, why_not};
   }
   return {nullptr, fmt::format("the CUDA backend, {}, is not beside the program; tools/build makes it where a CUDA "
-                               "toolkit with cuDNN is installed",
+                               "toolkit with cuDNN and NCCL is installed",
                                kLibrary)};
 }
 

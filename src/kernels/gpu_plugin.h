@@ -3,15 +3,17 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/device_groups.h"
 
 namespace trifold {
 
 struct GpuInfo {
-  std::string device;  // "cuda:0"
+  std::string device;  // "cuda#0"
   std::string name;    // "NVIDIA H100 80GB HBM3"
   std::size_t memory_bytes = 0;
   int multiprocessors = 0;
@@ -28,6 +30,9 @@ class GpuPlugin {
   virtual Backend& backend(bool own_convolutions) = 0;
   virtual std::vector<GpuInfo> gpus() = 0;  // at least one
   virtual Device& device(int index) = 0;    // opened at first use, kept to the end of the process
+  // A rank's way to the other ranks' GPUs, not connected yet. `routes` are those that this rank has a part in.
+  virtual std::unique_ptr<DeviceGroups> make_groups(const RankGroups& ranks, Device& device,
+                                                    std::vector<Route> routes) = 0;
 };
 
 struct GpuSearch {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/device_groups.h"
 #include "parallel/communicator.h"
 #include "parallel/mesh.h"
 
@@ -23,9 +24,14 @@ class RankGroups {
   int rank() const { return rank_; }
   Communicator& along(Axis axis) const { return *communicators_[static_cast<std::size_t>(axis)]; }
 
+  // The way between devices that have one of their own; null: there is none, or not yet.
+  DeviceGroups* on_device() const { return on_device_.get(); }
+  void set_on_device(std::unique_ptr<DeviceGroups> groups) { on_device_ = std::move(groups); }
+
   // Ends every wait for this rank, and so every other rank's step.
   void abort(const std::string& reason) const {
     for (const auto& communicator : communicators_) communicator->abort(reason);
+    if (on_device_) on_device_->abort(reason);
   }
 
  private:
@@ -33,6 +39,7 @@ class RankGroups {
   MeshPlace place_;
   int rank_;
   Communicators communicators_;
+  std::unique_ptr<DeviceGroups> on_device_;
 };
 
 // Ranks that are threads of this process, one RankGroups each.

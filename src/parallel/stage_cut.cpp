@@ -59,6 +59,7 @@ class PartBuilder {
   bool made_elsewhere_than(ValueId id, int part) const { return is_passed(id) && part_of(maker(id)) != part; }
   int stage_of(int part) const { return part % cut_.stages; }
   int tag_of(ValueId id, int reader) const { return id * cut_.parts + reader; }
+  int route_of(ValueId id, int reader) const { return part_of(maker(id)) * cut_.parts + reader; }
   ValueId found(ValueId id) const { return id == kNoValue ? kNoValue : mine_[static_cast<std::size_t>(id)]; }
 
   ValueId mine(ValueId id) {
@@ -84,7 +85,7 @@ class PartBuilder {
 
   void add_node(const Node& node) {
     for (const ValueId in : node.in)
-      if (made_elsewhere_than(in, part_) && found(in) == kNoValue) receive(in);
+      if (made_elsewhere_than(in, part_) && found(in) == kNoValue) receive_up_to(in);
     Node copy = node;
     for (ValueId& id : copy.in) id = mine(id);
     for (ValueId& id : copy.out) id = mine(id);
@@ -93,11 +94,29 @@ class PartBuilder {
       if (is_passed(out) && &maker(out) == &node) send(out, node);
   }
 
+  // Messages of a route are received in the order in which they are sent, whichever of them is read first.
+  void receive_up_to(ValueId id) {
+    std::vector<ValueId> sent;
+    for (const auto& [value, readers] : readers_)
+      if (part_of(maker(value)) == part_of(maker(id)) && send_order(value) <= send_order(id) &&
+          found(value) == kNoValue && std::ranges::find(readers, part_) != readers.end())
+        sent.push_back(value);
+    std::ranges::sort(sent, {}, [&](ValueId value) { return send_order(value); });
+    for (const ValueId value : sent) receive(value);
+  }
+
+  // A node sends what it makes in the order of its outputs.
+  std::pair<int, std::ptrdiff_t> send_order(ValueId id) const {
+    const std::vector<ValueId>& made = maker(id).out;
+    return {maker_[static_cast<std::size_t>(id)], std::ranges::find(made, id) - made.begin()};
+  }
+
   // In the phase, and for the layer, that made it: both sides then agree on its type.
   void receive(ValueId id) {
     Receive op;
     op.stage = stage_of(part_of(maker(id)));
     op.tag = tag_of(id, part_);
+    op.route = route_of(id, part_);
     part_graph_.nodes.push_back(
         {std::make_shared<const Receive>(op), {}, {mine(id)}, maker(id).phase, maker(id).layer});
   }
@@ -109,6 +128,7 @@ class PartBuilder {
       Send op;
       op.stage = stage_of(reader);
       op.tag = tag_of(id, reader);
+      op.route = route_of(id, reader);
       if (node.phase != Phase::forward) op.copies = cut_.gradient_copies;
       part_graph_.nodes.push_back({std::make_shared<const Send>(op), {mine(id)}, {}, node.phase, node.layer});
     }
@@ -132,6 +152,17 @@ class PartBuilder {
 
 Graph graph_of_part(const Graph& whole, const StageCut& cut, int part) {
   return PartBuilder(whole, cut, part).build();
+}
+
+std::vector<Route> routes_of(const Graph& part) {
+  std::vector<Route> routes;
+  for (const Node& node : part.nodes) {
+    const auto* message = dynamic_cast<const StageMessage*>(node.op.get());
+    if (message == nullptr) continue;
+    const Route route{.number = message->route, .stage = message->stage, .sends = node.out.empty()};
+    if (std::ranges::find(routes, route) == routes.end()) routes.push_back(route);
+  }
+  return routes;
 }
 
 std::vector<int> balance_parts(std::span<const double> costs, int parts, const PartFits& fits) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/device_groups.h"
 #include "layers/graph.h"
 
 namespace trifold {
@@ -22,6 +23,9 @@ struct StageCut {
 
 // The graph of one part: with send and receive nodes where edges were cut.
 Graph graph_of_part(const Graph& whole, const StageCut& cut, int part);
+
+// The routes of a part's messages, each once.
+std::vector<Route> routes_of(const Graph& part);
 
 // Whether a part may have the layers from `begin` to before `end`.
 using PartFits = std::function<bool(int part, int begin, int end)>;

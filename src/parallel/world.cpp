@@ -1,5 +1,7 @@
 #include "parallel/world.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -157,6 +159,12 @@ int World::size() const {
 }
 int World::processes_here() const {
   return parts_->mpi->processes_here();
+}
+int World::rank_here() const {
+  std::array<char, 256> name = {};
+  name_of_this_machine().copy(name.data(), name.size() - 1);
+  const std::vector<std::array<char, 256>> names = gather(name);
+  return static_cast<int>(std::count(names.begin(), names.begin() + rank(), name));
 }
 const std::string& World::starter() const {
   return parts_->launch.starter;

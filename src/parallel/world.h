@@ -34,6 +34,7 @@ class World {
   int size() const;
   bool first() const { return rank() == 0; }  // the process that writes and speaks
   int processes_here() const;                 // on this machine
+  int rank_here() const;                      // among them; every process asks at the same time
   const std::string& starter() const;         // "mpirun"
 
   Communicator& everyone() const;

@@ -41,7 +41,7 @@ TEST_F(AugmentOnGpu, TrainsToTheBitsOfTheHostInMicroBatchesOf16BitNumbers) {
 
 TEST_F(AugmentOnGpu, IsTheDefaultAndCheckSaysSo) {
   const ProgramResult by_default = trifold({"check", "job.json"});
-  EXPECT_TRUE(says(by_default.out, "images come as raw bytes and are augmented and normalised on cuda:0\n"));
+  EXPECT_TRUE(says(by_default.out, "images come as raw bytes and are augmented and normalised on cuda#0\n"));
   EXPECT_TRUE(says(trifold({"check", "job.json", "--program"}).out, "prepare_images crop pad 2 flip p 0.5 cutout 8"));
   const ProgramResult on_host = trifold({"check", "job.json", "--set", "data.augment_on=host"});
   EXPECT_EQ(on_host.out.find("raw bytes"), std::string::npos);

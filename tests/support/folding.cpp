@@ -28,7 +28,9 @@ Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptio
   job.file = "fold.json";
   job.model = network;
   job.plan = plan;
-  job.plan.device = "cpu";
+  job.plan.device = options.device;
+  job.train.graphs = options.graphs;
+  job.data.augment_on = AugmentOn::host;  // batches are drawn as floats
   job.train.batch = options.batch;
   job.train.accumulate = options.accumulate;
   job.train.bn_group = options.bn_group;

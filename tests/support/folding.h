@@ -23,6 +23,8 @@ struct FoldOptions {
   DType precision = DType::f32;
   OptimizerArgs optimizer = {};
   double loss_scale = 0;  // of fp16 at first; 0: the default
+  std::string device = "cpu";
+  bool graphs = true;  // of GPUs
 };
 
 Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptions& options);

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 struct CompareCommand {
   std::string file;
   std::vector<std::string> set;
+  std::string devices;
   std::string plans;
   CompareOptions options;
   std::optional<double> tolerance;
@@ -35,6 +36,7 @@ struct CompareCommand {
     refuse_several_processes("compare");
     std::vector<Override> settings;
     for (const std::string& text : set) settings.push_back(parse_set(text));
+    if (!devices.empty()) settings.push_back(parse_set("plan.device=" + devices));
     const PlanList list = load_plans(file, std::move(settings), plans);
     spdlog::set_level(spdlog::level::warn);  // what there is to know of the job was said once: not again for every plan
     const Job& job = list.plans[list.single].job;
@@ -81,6 +83,7 @@ void add_compare_command(CLI::App& app) {
                   "there")
       ->required();
   sub->add_option("--set", command->set, "sets a field of the job: --set train.batch=256 (may be repeated)");
+  sub->add_option("--devices", command->devices, "sets plan.device: cpu, or cuda for a GPU a rank");
   sub->add_option("--steps", command->options.steps, "steps of each plan (default 20)")->check(CLI::PositiveNumber);
   sub->add_option("--rounds", command->options.rounds,
                   "turns that each plan's steps are divided into, against noise (default 5)")

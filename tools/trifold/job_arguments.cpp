@@ -6,7 +6,8 @@ void JobArguments::declare(CLI::App& command) {
   command.add_option("job", file, "the job file, such as models/resnet20.json")->required();
   command.add_option("--set", set, "sets a field of the job: --set train.batch=256 (may be repeated)");
   command.add_option("--plan", plan, "sets the plan: --plan dp=2,pp=2");
-  command.add_option("--devices", devices, "sets plan.device: --devices cpu:4 for four ranks of this machine's cores");
+  command.add_option("--devices", devices,
+                     "sets plan.device: --devices cpu:4 for four ranks of this machine's cores, cuda:4 for four GPUs");
   command.add_flag("--json", json, "writes JSON to standard output, for programs");
 }
 

@@ -20,6 +20,12 @@ class CudaBackend final : public Backend {
  public:
   CudaBackend() : Backend("cuda") {}
 
+  // Events, tables and what libraries look up belong to the GPU that is current when a kernel is made.
+  KernelPtr make(const KernelRequest& request) const override {
+    static_cast<CudaDevice&>(*request.device).make_current();
+    return Backend::make(request);
+  }
+
   LayoutChoice choose_layouts(const Op& op, Tensors in, Tensors out) const override {
     const std::string_view name = op.name();
     if (name == "conv2d.forward")
@@ -81,7 +87,9 @@ class OwnConvBackend final : public Backend {
 
   bool supports(std::string_view op_name) const override { return cuda_backend().supports(op_name); }
   KernelPtr make(const KernelRequest& request) const override {
-    return request.op.name().starts_with("conv2d.") ? make_own_conv(request) : cuda_backend().make(request);
+    if (!request.op.name().starts_with("conv2d.")) return cuda_backend().make(request);
+    static_cast<CudaDevice&>(*request.device).make_current();
+    return make_own_conv(request);
   }
   LayoutChoice choose_layouts(const Op& op, Tensors in, Tensors out) const override {
     if (op.name().starts_with("conv2d.")) return {std::vector<Layout>(in.size()), std::vector<Layout>(out.size())};

@@ -80,6 +80,7 @@ struct GatherChannels final : Exchange {
 struct StageMessage : Exchange {
   int stage = 0;  // the other one
   int tag = 0;
+  int route = 0;  // from one part of the network to another: its messages are received in the order they are sent
 
   StageMessage() { axis = Axis::pipeline; }
   bool is_message() const override { return true; }

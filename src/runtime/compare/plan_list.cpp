@@ -5,6 +5,7 @@
 
 #include "runtime/compare/common_group.h"
 #include "runtime/core/error.h"
+#include "runtime/train/device_choice.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/model_options.h"
 
@@ -34,7 +35,9 @@ std::vector<Override> undivided(const Job& job) {
                            "plan.zero=0", "plan.schedule=1f1b", "plan.stages=auto"})
     settings.push_back(parse_set(text));
   // A number of ranks belongs to one mesh.
-  if (job.plan.device.starts_with("cpu:")) settings.push_back(parse_set("plan.device=cpu"));
+  for (const char* kind : {"cpu", "cuda"})
+    if (job.plan.device.starts_with(fmt::format("{}:", kind)))
+      settings.push_back(parse_set(fmt::format("plan.device={}", kind)));
   return settings;
 }
 
@@ -89,6 +92,7 @@ PlanList load_plans(const std::filesystem::path& file, std::vector<Override> set
   for (const std::string& name : names) {
     list.plans.push_back({name, load_plan(file, settings, name)});
     const FoldPlan plan = plan_named(list.plans.back(), options);
+    check_gpus(list.plans.back().job.plan.device, plan.mesh.size());
     parts.push_back({job.train.batch / plan.pipeline.micro_batches, plan.mesh.data});
   }
   const std::int64_t group = list.has_batch_norm ? common_bn_group(parts, list.asked_group) : list.asked_group;

@@ -13,22 +13,28 @@ Field axis(const char* name, const char* help) {
 
 bool is_device_name(const std::string& name) {
   if (name == "auto" || name == "cpu" || name == "cuda") return true;
-  const std::size_t colon = name.find(':');
-  if (colon == std::string::npos || (name.substr(0, colon) != "cpu" && name.substr(0, colon) != "cuda")) return false;
-  const std::string_view digits = std::string_view(name).substr(colon + 1);
-  return !digits.empty() && digits.size() <= 3 &&
-         std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
+  const auto after = [&](std::string_view start) {
+    return name.starts_with(start) ? std::string_view(name).substr(start.size()) : std::string_view();
+  };
+  for (const std::string_view digits : {after("cpu:"), after("cuda:"), after("cuda#")})
+    if (!digits.empty() && digits.size() <= 3 &&
+        std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; }))
+      return true;
+  return false;
 }
 
-// cpu:N is N ranks, which the mesh must be.
+// cpu:N and cuda:N are N ranks, which the mesh must be; cuda#I is one GPU.
 void check_ranks(const ObjectValues& object, const PlanConfig& plan) {
-  if (!plan.device.starts_with("cpu:")) return;
-  const std::int64_t ranks = std::stoll(plan.device.substr(4));
+  const std::size_t mark = plan.device.find_first_of(":#");
+  if (mark == std::string::npos) return;
+  const bool one_gpu = plan.device[mark] == '#';
+  const std::int64_t ranks = one_gpu ? 1 : std::stoll(plan.device.substr(mark + 1));
   const std::int64_t mesh = plan.dp * plan.tp * plan.pp;
+  const std::string kind = plan.device.substr(0, mark);
   if (ranks != mesh)
     fail_field(object, "device", *object.node,
-               "\"{}\" is {} rank{}, but dp {} x tp {} x pp {} is {}; \"cpu:{}\" or \"cpu\" would work, or dp={}",
-               plan.device, ranks, ranks == 1 ? "" : "s", plan.dp, plan.tp, plan.pp, mesh, mesh,
+               "\"{}\" is {} rank{}, but dp {} x tp {} x pp {} is {}; \"{}:{}\" or \"{}\" would work, or dp={}",
+               plan.device, ranks, ranks == 1 ? "" : "s", plan.dp, plan.tp, plan.pp, mesh, kind, mesh, kind,
                std::max<std::int64_t>(ranks, 1));
 }
 
@@ -60,8 +66,8 @@ const NestedType& plan_section() {
                    .kind = FieldKind::text,
                    .fallback = std::string("auto"),
                    .help =
-                       "cpu, cpu:4 for four ranks, cuda, cuda:1 for the second GPU; auto: a GPU where there is one, "
-                       "else the CPU"},
+                       "cpu, cpu:4 for four ranks, cuda, cuda:2 for two GPUs, cuda#1 for the second GPU alone; auto: "
+                       "GPUs where there are any, else the CPU"},
                   axis("dp", "data replicas"),
                   axis("tp", "devices that share each layer"),
                   axis("pp", "pipeline stages"),
@@ -145,7 +151,8 @@ PlanConfig read_plan(const JsonNode* section) {
   PlanConfig plan;
   plan.device = values.text("device");
   if (!is_device_name(plan.device))
-    fail_field(object, "device", *object.node, "expected auto, cpu, cpu:N, cuda or cuda:N, found \"{}\"", plan.device);
+    fail_field(object, "device", *object.node, "expected auto, cpu, cpu:N, cuda, cuda:N or cuda#I, found \"{}\"",
+               plan.device);
   plan.dp = values.integer("dp");
   plan.tp = values.integer("tp");
   plan.pp = values.integer("pp");

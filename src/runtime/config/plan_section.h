@@ -20,7 +20,7 @@ struct TensorSplit {
 };
 
 struct PlanConfig {
-  std::string device = "auto";  // "auto", "cpu", "cpu:4" (ranks), "cuda", "cuda:1"
+  std::string device = "auto";  // "auto", "cpu", "cpu:4" (ranks), "cuda", "cuda:2" (ranks), "cuda#1" (the second)
   std::int64_t dp = 1;
   std::int64_t tp = 1;
   std::int64_t pp = 1;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "runtime/core/step_context.h"
@@ -24,6 +25,19 @@ class InputPort {
   virtual void arrive() = 0;      // work given from now on finds it in the region
 };
 
+// The way of a small result to the host, once for each time it is made. Taking it does not wait for the device.
+class ResultPort {
+ public:
+  ResultPort() = default;
+  ResultPort(const ResultPort&) = delete;
+  ResultPort& operator=(const ResultPort&) = delete;
+  virtual ~ResultPort() = default;
+
+  virtual void take() = 0;  // what the work given so far leaves in the region
+  // All that was taken since the last time, one after the other; waits for them. Valid until the next take().
+  virtual std::span<const std::byte> collect() = 0;
+};
+
 // Recorded work that can be given again and again.
 class Recording {
  public:
@@ -41,7 +55,7 @@ class Device {
   Device& operator=(const Device&) = delete;
   virtual ~Device() = default;
 
-  virtual std::string name() const = 0;          // "cpu", "cuda:0"
+  virtual std::string name() const = 0;          // "cpu", "cuda#0"
   virtual bool host_memory() const = 0;          // its memory is the host's: pointers may be used directly
   virtual std::size_t memory_bytes() const = 0;  // that it has
 
@@ -53,6 +67,7 @@ class Device {
   virtual void synchronize() = 0;
 
   virtual std::unique_ptr<InputPort> make_input(std::byte* region, std::size_t bytes) = 0;
+  virtual std::unique_ptr<ResultPort> make_result(const std::byte* region, std::size_t bytes) = 0;
 
   // What kernels of the work given from now on see as the step. A host kernel is handed it with run().
   virtual void set_step(const StepContext& context) = 0;

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include <unistd.h>
 
@@ -21,6 +22,27 @@ class HostInput final : public InputPort {
 
  private:
   std::byte* region_;
+};
+
+class HostResult final : public ResultPort {
+ public:
+  HostResult(const std::byte* region, std::size_t bytes) : region_(region), bytes_(bytes) {}
+  void take() override {
+    if (collected_) taken_.clear();
+    collected_ = false;
+    taken_.insert(taken_.end(), region_, region_ + bytes_);
+  }
+  std::span<const std::byte> collect() override {
+    if (collected_) return {};
+    collected_ = true;
+    return taken_;
+  }
+
+ private:
+  const std::byte* region_;
+  std::size_t bytes_;
+  std::vector<std::byte> taken_;
+  bool collected_ = true;
 };
 
 class HostDevice final : public Device {
@@ -48,6 +70,9 @@ class HostDevice final : public Device {
   void synchronize() override {}
   std::unique_ptr<InputPort> make_input(std::byte* region, std::size_t /*bytes*/) override {
     return std::make_unique<HostInput>(region);
+  }
+  std::unique_ptr<ResultPort> make_result(const std::byte* region, std::size_t bytes) override {
+    return std::make_unique<HostResult>(region, bytes);
   }
   void set_step(const StepContext& /*context*/) override {}
   std::unique_ptr<Recording> record(const std::function<void()>& /*give*/) override { return nullptr; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "kernels/ops/collective.h"
@@ -56,7 +57,11 @@ template <class Belongs>
 Executable::Sequence Executable::sequence_of(Belongs belongs) const {
   Sequence sequence;
   for (std::size_t i = 0; i < program_.graph.nodes.size(); ++i)
-    if (program_.kernels[i] && belongs(program_.graph.nodes[i])) sequence.nodes.push_back(i);
+    if (program_.kernels[i] && belongs(program_.graph.nodes[i])) {
+      sequence.nodes.push_back(i);
+      const auto* exchange = dynamic_cast<const Exchange*>(program_.graph.nodes[i].op.get());
+      sequence.recordable = sequence.recordable && (exchange == nullptr || !exchange->is_message());
+    }
   sequence.by_slot.resize(static_cast<std::size_t>(slots()));
   return sequence;
 }
@@ -70,6 +75,8 @@ Executable::Executable(Program program, ModelMemory& memory)
   for (int slot = 0; slot < slots(); ++slot)
     inputs_.push_back({memory.device().make_input(
         memory.region(Region::inputs) + static_cast<std::size_t>(slot) * input_bytes, input_bytes)});
+  if (program_.graph.report != kNoValue)
+    reports_ = memory.device().make_result(device_data(program_.graph.report), sizeof(Report));
   const auto accumulates = [](const Node& node, bool first) {
     const auto* op = dynamic_cast<const AccumulateGradients*>(node.op.get());
     return op != nullptr && op->first == first;
@@ -127,7 +134,7 @@ void Executable::run_nodes(const Sequence& sequence, const StepContext& context)
 
 void Executable::give(Sequence& sequence, int slot, const StepContext& context) {
   memory_->device().set_step(context);
-  const bool record = recording_ && !timing_ && !memory_->device().host_memory();
+  const bool record = recording_ && sequence.recordable && !timing_ && !memory_->device().host_memory();
   Repeated& work = sequence.by_slot[static_cast<std::size_t>(slot)];
   if (!record || !work.recording)
     for (const std::size_t node : sequence.nodes) bind(node, slot);
@@ -146,12 +153,16 @@ void Executable::submit_inputs(int slot) {
   input.submitted = true;
 }
 
-// Before a micro-batch takes a slot: what the last one sent from there has arrived, and its own inputs are there.
-void Executable::enter(int slot) {
+void Executable::settle(int slot) {
   for (const std::size_t node : sends_.nodes) {
     bind(node, slot);
     timed(node, [&] { program_.kernels[node]->settle(); });
   }
+}
+
+// Before a micro-batch takes a slot: what the last one sent from there has arrived, and its own inputs are there.
+void Executable::enter(int slot) {
+  settle(slot);
   submit_inputs(slot);
   Input& input = inputs_[static_cast<std::size_t>(slot)];
   if (std::exchange(input.submitted, false)) input.port->arrive();
@@ -209,6 +220,23 @@ Executable::Report Executable::report() const {
   static_assert(sizeof(report) == 2 * sizeof(double));
   memory_->device().download(&report, device_data(program_.graph.report), sizeof(report));
   return report;
+}
+
+void Executable::take_report() {
+  if (reports_) reports_->take();
+}
+
+Executable::Report Executable::collect_reports() {
+  Report sum;
+  if (!reports_) return sum;
+  const std::span<const std::byte> taken = reports_->collect();
+  for (std::size_t at = 0; at < taken.size(); at += sizeof(Report)) {
+    Report report;
+    std::memcpy(&report, taken.data() + at, sizeof(report));
+    sum.loss += report.loss;
+    sum.correct += report.correct;
+  }
+  return sum;
 }
 
 std::vector<float> Executable::read(ValueId id) const {

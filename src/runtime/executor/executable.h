@@ -58,11 +58,18 @@ class Executable {
   // Of replicas that update on their own: all get the mean of their models.
   void average(const StepContext& context);
 
+  // What was sent from a slot's memory has arrived before work that is given from now on. Taking the slot does it, too:
+  // this is for memory that another program shares.
+  void settle(int slot = 0);
+
   struct Report {
     double loss = 0;
     double correct = 0;
   };
   Report report() const;  // of the last run; zeros where the loss is another rank's
+  // The same of several runs, added up, without waiting for each.
+  void take_report();
+  Report collect_reports();
   double loss() const { return report().loss; }
   double correct() const { return report().correct; }
 
@@ -89,9 +96,12 @@ class Executable {
     std::unique_ptr<Recording> recording;
   };
   // Nodes that are given together, and what was recorded of them, by slot.
+  // A message waits for its other side, apart from this rank's work: as part of a recording, which ends as a whole, it
+  // would keep this rank waiting, too, so work with messages is not recorded. Collectives are.
   struct Sequence {
     std::vector<std::size_t> nodes;
     std::vector<Repeated> by_slot;
+    bool recordable = true;
   };
   struct Input {
     std::unique_ptr<InputPort> port;
@@ -119,6 +129,7 @@ class Executable {
   Program program_;
   ModelMemory* memory_;
   std::vector<Input> inputs_;                   // by slot
+  std::unique_ptr<ResultPort> reports_;         // null: the loss is another rank's
   std::vector<int> bound_to_;                   // slot of each node
   std::vector<std::byte*> in_data_, out_data_;  // of the node being bound
   bool recording_ = true;

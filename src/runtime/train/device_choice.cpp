@@ -1,25 +1,55 @@
 #include "runtime/train/device_choice.h"
 
+#include <cstdlib>
+
 #include "kernels/gpu_plugin.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
+namespace {
 
-DeviceChoice choose_device(const std::string& name, bool own_kernels) {
-  const DeviceChoice cpu = {&cpu_backend(), &host_device()};
-  if (name == "cpu" || name.starts_with("cpu:")) return cpu;
+int gpu_count() {
+  return static_cast<int>(find_gpus().plugin->gpus().size());
+}
+
+std::string gpus_there() {
+  const int count = gpu_count();
+  return fmt::format("there {} {} GPU{}", count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+bool chooses_gpus(const std::string& name) {
+  if (name == "cpu" || name.starts_with("cpu:")) return false;
   const GpuSearch& found = find_gpus();
-  if (found.plugin == nullptr) {
-    if (name == "auto") return cpu;
-    fail_input("plan.device is '{}', but {}; `trifold devices` lists what there is", name, found.why_not);
+  if (found.plugin != nullptr) return true;
+  if (name == "auto") return false;
+  fail_input("plan.device is '{}', but {}; `trifold devices` lists what there is", name, found.why_not);
+}
+
+DeviceChoice choose_device(const std::string& name, bool own_kernels, int gpu) {
+  if (!chooses_gpus(name)) return {&cpu_backend(), &host_device()};
+  if (const std::size_t mark = name.find('#'); mark != std::string::npos) {
+    gpu = std::stoi(name.substr(mark + 1));
+    if (gpu >= gpu_count())
+      fail_input("plan.device is '{}', but {}: cuda#0{}", name, gpus_there(),
+                 gpu_count() == 1 ? "" : fmt::format(" to cuda#{}", gpu_count() - 1));
   }
-  const std::size_t colon = name.find(':');
-  const int index = colon == std::string::npos ? 0 : std::stoi(name.substr(colon + 1));
-  const auto count = static_cast<int>(found.plugin->gpus().size());
-  if (index >= count)
-    fail_input("plan.device is '{}', but there {} {} GPU{}: cuda:0{}", name, count == 1 ? "is" : "are", count,
-               count == 1 ? "" : "s", count == 1 ? "" : fmt::format(" to cuda:{}", count - 1));
-  return {&found.plugin->backend(own_kernels), &found.plugin->device(index)};
+  GpuPlugin& plugin = *find_gpus().plugin;
+  return {&plugin.backend(own_kernels), &plugin.device(gpu)};
+}
+
+void check_gpus(const std::string& name, int ranks) {
+  if (chooses_gpus(name) && ranks > gpu_count())
+    fail_input("plan.device is '{}' and the plan has {} ranks, a GPU each, but {}; --devices cpu would work", name,
+               ranks, gpus_there());
+}
+
+int gpu_of_process(const std::string& name, int rank_here, int ranks_here) {
+  if (!chooses_gpus(name)) return 0;
+  if (ranks_here > 1 && gpu_count() == 1 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr) return 0;
+  check_gpus(name, ranks_here);
+  return rank_here;
 }
 
 }  // namespace trifold

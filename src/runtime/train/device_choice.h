@@ -1,4 +1,4 @@
-// From the job's plan.device to a backend and a device.
+// From the job's plan.device to backends and devices. Every rank of a plan has a GPU of its own.
 #pragma once
 
 #include <string>
@@ -12,8 +12,19 @@ struct DeviceChoice {
   Device* device = nullptr;
 };
 
-// "cpu", "cuda", "cuda:1"; "auto": the first GPU where there is one, else the CPU. Throws Error when it is not there.
-// own_kernels: convolutions of a GPU by our own kernels.
-DeviceChoice choose_device(const std::string& name, bool own_kernels);
+// "cpu", "cpu:4", "cuda", "cuda:2", "cuda#1"; "auto": GPUs where there are any, else the CPU. `gpu` is the one to take
+// where the name leaves it open. Throws Error when it is not there. own_kernels: convolutions of a GPU by our own
+// kernels.
+DeviceChoice choose_device(const std::string& name, bool own_kernels, int gpu = 0);
+
+// Whether that would be GPUs. Opens none.
+bool chooses_gpus(const std::string& name);
+
+// Refuses a plan whose ranks, all of this process, are more than its GPUs.
+void check_gpus(const std::string& name, int ranks);
+
+// The GPU of the process that is `rank_here` of the `ranks_here` on this machine. A launcher may show each process one
+// GPU only; otherwise they count through the same ones.
+int gpu_of_process(const std::string& name, int rank_here, int ranks_here);
 
 }  // namespace trifold

@@ -100,9 +100,6 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<co
   plan.mesh = {.data = static_cast<int>(job.plan.dp),
                .pipeline = static_cast<int>(job.plan.pp),
                .tensor = static_cast<int>(job.plan.tp)};
-  if (plan.mesh.size() > 1 && !job_options.device->host_memory())
-    fail_input("{}: a plan of {} ranks ({}) runs on the CPU only in this version: set plan.device to \"cpu\"",
-               job.file.string(), plan.mesh.size(), to_string(plan.mesh));
   plan.threads = std::max(1, job_options.threads / plan.mesh.size());
   plan.sync = job.plan.sync;
   plan.zero = plan.mesh.data > 1 ? static_cast<int>(job.plan.zero) : 0;

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "kernels/gpu_plugin.h"
 #include "runtime/core/error.h"
 #include "runtime/train/batch_inputs.h"
+#include "runtime/train/device_choice.h"
 #include "runtime/train/model_options.h"
 #include "runtime/train/snapshot_exchange.h"
 
@@ -30,6 +34,13 @@ void check_processes(const Job& job, const World& world) {
       ranks == 1 ? "" : "s", ranks, ranks == 1 ? "" : "es", world.size());
 }
 
+// Of the ranks here, the others have the next ones.
+int first_gpu_here(const Job& job, const World* world) {
+  if (world != nullptr) return gpu_of_process(job.plan.device, world->rank_here(), world->processes_here());
+  check_gpus(job.plan.device, static_cast<int>(job.plan.dp * job.plan.pp * job.plan.tp));
+  return 0;
+}
+
 // Of the ranks here; processes of one machine share its cores.
 std::vector<std::unique_ptr<RankGroups>> make_ranks(const Mesh& mesh, const World* world) {
   if (world == nullptr) return make_local_ranks(mesh);
@@ -49,7 +60,8 @@ int threads_of_job(const Job& job, int threads_here, const World& world) {
 
 FoldedModel::FoldedModel(const Job& job, const World* world) : job_(job), world_(world) {
   if (world != nullptr) check_processes(job, *world);
-  ModelOptions options = model_options(job);
+  const int first_gpu = first_gpu_here(job, world);
+  ModelOptions options = model_options(job, first_gpu);
   if (world != nullptr) options.threads = threads_of_job(job, options.threads, *world);
   std::vector<double> measured = measure_for_stages(job, options);
   if (world != nullptr && !measured.empty()) {
@@ -60,6 +72,8 @@ FoldedModel::FoldedModel(const Job& job, const World* world) : job_(job), world_
   plan_ = plan_fold(job, options, measured);
   micro_batch_ = options.batch / plan_.pipeline.micro_batches / plan_.mesh.data;
   for (std::unique_ptr<RankGroups>& groups : make_ranks(plan_.mesh, world)) {
+    const int gpu = first_gpu + static_cast<int>(ranks_.size());
+    options.device = choose_device(job.plan.device, job.train.own_kernels, gpu).device;
     Rank rank;
     rank.groups = std::move(groups);
     rank.actions = assign_slots(plan_.pipeline, rank.groups->place().pipeline);
@@ -75,6 +89,37 @@ FoldedModel::FoldedModel(const Job& job, const World* world) : job_(job), world_
                                                      .on_failure = [this](const std::string& why) {
                                                        for (const Rank& rank : ranks_) rank.groups->abort(why);
                                                      }});
+  if (plan_.mesh.size() > 1 && !device().host_memory()) connect_devices();
+}
+
+// Every rank on its thread: none returns before all have come.
+void FoldedModel::connect_devices() {
+  for (const Rank& rank : ranks_) {
+    std::set<Route> routes;
+    for (const auto& chunk : rank.chunks)
+      for (const Executable* program : {&chunk->training(), &chunk->evaluation()}) {
+        const std::vector<Route> found = routes_of(program->program().graph);
+        routes.insert(found.begin(), found.end());
+      }
+    rank.groups->set_on_device(
+        find_gpus().plugin->make_groups(*rank.groups, rank.chunks.front()->device(), {routes.begin(), routes.end()}));
+  }
+  for_each_rank([](Rank& rank) { rank.groups->on_device()->connect(); });
+}
+
+// Devices that are connected part together, each on its thread: first their work ends, then the recordings, of which
+// the connections are a part.
+FoldedModel::~FoldedModel() {
+  if (ranks_.front().groups->on_device() == nullptr) return;
+  try {
+    for_each_rank([](Rank& rank) {
+      rank.groups->on_device()->finish();
+      rank.chunks.clear();
+      rank.groups->on_device()->leave();
+    });
+  } catch (const std::exception& error) {
+    spdlog::debug("the devices did not part in order: {}", error.what());  // a step has failed, and has said so
+  }
 }
 
 // A replica's samples lie together where the batch is one micro-batch.
@@ -165,7 +210,6 @@ void FoldedModel::step(Rank& rank, const Batch* batch, StepContext context) {
 void FoldedModel::whole_step(Rank& rank, const Batch* batch, StepContext context) {
   Executable& program = rank.chunks.front()->training();
   const int micro_batches = plan_.pipeline.micro_batches;
-  rank.report = {};
   for (int micro = 0; micro < micro_batches; ++micro) {
     if (batch != nullptr) {
       context.first_sample = batch->first_sample + first_of(rank, micro);
@@ -176,15 +220,12 @@ void FoldedModel::whole_step(Rank& rank, const Batch* batch, StepContext context
     if (micro_batches == 1) return program.step(context);
     program.run(context);
     program.accumulate(micro == 0, context);
-    const Executable::Report report = program.report();
-    rank.report.loss += report.loss;
-    rank.report.correct += report.correct;
+    program.take_report();
   }
   program.update(context);
 }
 
 void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext context) {
-  rank.report = {};
   rank.accumulated.assign(rank.chunks.size(), false);
   for (std::size_t i = 0; i < rank.actions.actions.size(); ++i) {
     const Action& action = rank.actions.actions[i];
@@ -195,11 +236,7 @@ void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext con
     context.first_sample = batch.first_sample + sample;
     if (action.work == Work::forward) fill(rank, program, batch, sample, slot);
     program.run(action.work, slot, context);
-    if (action.work == Work::forward) {
-      const Executable::Report report = program.report();
-      rank.report.loss += report.loss;
-      rank.report.correct += report.correct;
-    }
+    if (action.work == Work::forward) program.take_report();
     const bool made_gradients = action.work == Work::backward || action.work == Work::weight_gradient;
     if (made_gradients && plan_.pipeline.micro_batches > 1) {
       program.accumulate(!rank.accumulated[chunk], context);
@@ -212,8 +249,15 @@ void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext con
 Executable::Report FoldedModel::finish_step() {
   const bool reported_by_program = plan_.mesh.pipeline == 1 && plan_.pipeline.micro_batches == 1;
   std::vector<Executable::Report> reports;
-  for (const Rank& rank : ranks_)
-    reports.push_back(reported_by_program ? rank.chunks.front()->training().report() : rank.report);
+  for (const Rank& rank : ranks_) {
+    Executable::Report& report = reports.emplace_back();
+    if (reported_by_program) report = rank.chunks.front()->training().report();
+    for (const auto& chunk : rank.chunks) {
+      const Executable::Report part = chunk->training().collect_reports();
+      report.loss += part.loss;
+      report.correct += part.correct;
+    }
+  }
   reports = of_all_ranks(std::move(reports));
   Executable::Report sum;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
@@ -250,6 +294,7 @@ Score FoldedModel::evaluate(Loader& loader) {
         part.loss += report.loss * static_cast<double>(micro_batch_);  // the report is a mean over these
         part.correct += report.correct;
       }
+      for (const auto& chunk : rank.chunks) chunk->evaluation().settle();
     });
     loader.release();
   }

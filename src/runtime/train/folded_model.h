@@ -29,6 +29,7 @@ class FoldedModel {
   // Compiles the programs of this process's ranks, checks that they fit, and takes the memory. Without a world all
   // ranks are here.
   explicit FoldedModel(const Job& job, const World* world = nullptr);
+  ~FoldedModel();
 
   const FoldPlan& plan() const { return plan_; }
   Device& device() const { return ranks_.front().chunks.front()->device(); }
@@ -72,13 +73,13 @@ class FoldedModel {
     std::unique_ptr<RankGroups> groups;
     std::vector<std::unique_ptr<Model>> chunks;
     SlottedActions actions;
-    Executable::Report report;      // of this step
     std::vector<bool> accumulated;  // by chunk: gradients of this step
     std::int64_t submitted_sample = -1;
     RankSeconds seconds;
     std::chrono::steady_clock::time_point end = {};  // of its last step
   };
 
+  void connect_devices();
   void for_each_rank(const std::function<void(Rank&)>& work);
   void step(Rank& rank, const Batch* batch, StepContext context);
   void whole_step(Rank& rank, const Batch* batch, StepContext context);

@@ -10,7 +10,7 @@ std::unique_ptr<Loader> make_loader(const Job& job, std::shared_ptr<const Datase
                                     std::vector<Augmentation> augmentations, const LoaderOptions& options) {
   Sampler sampler(*dataset, order, job.train.seed);
   std::optional<Augmenter> augmenter;
-  if (!program_prepares_images(job, *choose_device(job.plan.device, job.train.own_kernels).device))
+  if (!program_prepares_images(job))
     augmenter.emplace(dataset->image_shape(), dataset->pixel_type(), job.data.normalize, std::move(augmentations));
   return std::make_unique<Loader>(std::move(dataset), std::move(sampler), std::move(augmenter), options);
 }
@@ -22,9 +22,9 @@ bool is_regression(const Job& job) {
          find_layer_type(job.model.layers.back().type)->make(job.model.layers.back().values)->needs_targets();
 }
 
-bool program_prepares_images(const Job& job, const Device& device) {
+bool program_prepares_images(const Job& job) {
   if (job.data.augment_on != AugmentOn::automatic) return job.data.augment_on == AugmentOn::device;
-  return !device.host_memory() && why_only_on_host(job.data).empty();
+  return chooses_gpus(job.plan.device) && why_only_on_host(job.data).empty();
 }
 
 std::shared_ptr<const Dataset> open_split(const Job& job, Split split) {

@@ -16,7 +16,7 @@ bool is_regression(const Job& job);
 std::shared_ptr<const Dataset> open_split(const Job& job, Split split);
 
 // Whether the job's programs on this device augment and normalise the images, so that its loaders deliver raw bytes.
-bool program_prepares_images(const Job& job, const Device& device);
+bool program_prepares_images(const Job& job);
 
 // What a process reads of every batch.
 struct BatchShare {

@@ -30,10 +30,10 @@ void say_what_is_computed_in_float(const Job& job, const ModelOptions& options) 
 
 }  // namespace
 
-ModelOptions model_options(const Job& job) {
+ModelOptions model_options(const Job& job, int gpu) {
   const TrainConfig& train = job.train;
   ModelOptions options;
-  const DeviceChoice choice = choose_device(job.plan.device, train.own_kernels);
+  const DeviceChoice choice = choose_device(job.plan.device, train.own_kernels, gpu);
   options.backend = choice.backend;
   options.device = choice.device;
   options.graphs = train.graphs;
@@ -48,7 +48,7 @@ ModelOptions model_options(const Job& job) {
   options.loss_scaling = train.loss_scaling;
   options.optimizer = train.optimizer;
   options.decay_all = train.decay_bias;
-  if (program_prepares_images(job, *choice.device))
+  if (program_prepares_images(job))
     options.prepare = preparation_of(job.data.source.input, job.data.normalize, job.data.augment);
   say_what_is_computed_in_float(job, options);
   return options;

@@ -148,6 +148,21 @@ ncclComm* join_world(const JoinArgs& args, ncclResult_t& error) {
   return comm;
 }
 
+ncclResult_t ask_for_all(ncclComm& comm) {
+  const auto limit = std::chrono::duration<double>(seconds_until_deadlock() * kJoinPatience);
+  const bool all_here = absent_ranks(*comm.world).empty();
+  if (!all_here && std::chrono::steady_clock::now() - comm.joining_since < limit) {
+    comm.world->board.wait_for_change(comm.world->board.header().changes.load(), milliseconds(1));
+    return ncclInProgress;
+  }
+  comm.joining = false;
+  return all_here ? wait_for_all(comm)
+                  : refuse(ncclInternalError,
+                           "ncclCommInitRankConfig: of " + std::to_string(comm.world->ranks) + " ranks, " +
+                               list_of(absent_ranks(*comm.world)) + " did not come",
+                           Finding::deadlock);
+}
+
 ncclResult_t wait_for_all(const ncclComm& comm) {
   World& world = *comm.world;
   const auto result = wait_on_board(world, "ncclCommInitRank", [&] { return absent_ranks(world); });
@@ -203,6 +218,16 @@ const char* last_error() {
 }
 
 ncclResult_t check_comm(const ncclComm* comm, const char* function) {
+  if (const auto result = check_alive(comm, function)) return result;
+  if (comm->joining) {
+    return refuse(ncclInvalidUsage, std::string(function) +
+                                        ": the communicator is still being made (ncclCommGetAsyncError has not said "
+                                        "that it is done)");
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t check_alive(const ncclComm* comm, const char* function) {
   const std::string name = function;
   if (!comm) return refuse(ncclInvalidArgument, name + ": the communicator is null");
   if (!comm->alive) return refuse(ncclInvalidArgument, name + ": the communicator was destroyed");

@@ -3,6 +3,7 @@
 // and the use of a destroyed communicator is seen.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <set>
@@ -51,12 +52,15 @@ struct World;
 struct ncclComm {
   bool alive = true;
   bool aborted = false;
+  bool joining = false;  // of a communicator that does not block: it was not yet seen that all ranks are there
+  std::chrono::steady_clock::time_point joining_since = {};
   gpusim::World* world = nullptr;
   int rank = 0;
   int device = 0;
   ncclResult_t async_error = ncclSuccess;
   std::uint64_t calls = 0;  // of collectives, by the program; each may enter streams many times
   std::uint32_t splits = 0;
+  std::shared_ptr<const int> held = std::make_shared<int>();  // by every operation, in a stream or in a graph
   // All below is guarded by the simulator's lock.
   std::uint64_t next_collective = 0;
   std::map<int, std::uint64_t> next_send;  // by peer
@@ -92,6 +96,8 @@ struct JoinArgs {
 ncclComm* join_world(const JoinArgs& args, ncclResult_t& error);
 // Waits until all ranks are there.
 ncclResult_t wait_for_all(const ncclComm& comm);
+// Of a communicator that does not block: ncclInProgress until all are there.
+ncclResult_t ask_for_all(ncclComm& comm);
 
 struct SplitArgs {
   int color = 0;
@@ -106,6 +112,7 @@ ncclResult_t refuse(ncclResult_t result, const std::string& text, Finding findin
 const char* last_error();
 
 ncclResult_t check_comm(const ncclComm* comm, const char* function);
+ncclResult_t check_alive(const ncclComm* comm, const char* function);  // it may still be in the making
 
 std::string unique_name();
 std::string list_of(const std::vector<int>& ranks);  // "ranks 0, 2"

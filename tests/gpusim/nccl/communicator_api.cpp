@@ -2,6 +2,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "engine/device_faults.h"
 #include "nccl/communicator.h"
 #include "nccl/group.h"
 #include "nccl/operation.h"
@@ -46,20 +47,31 @@ ncclResult_t init_rank(const char* function, ncclComm_t* comm, int ranks, const 
   auto* joined = join_world({.name = board, .ranks = ranks, .rank = rank}, error);
   if (!joined) return group.fail(error);
   *comm = joined;
+  if (config && config->blocking == 0 && !group.is_open()) {
+    joined->joining = true;
+    joined->joining_since = std::chrono::steady_clock::now();
+    return ncclInProgress;
+  }
   return group.add_setup({.wait = [joined] { return wait_for_all(*joined); }});
 }
 
 ncclResult_t leave(ncclComm* comm, const char* function, Presence how) {
-  if (const auto result = check_comm(comm, function)) return result;
+  const bool aborts = how == Presence::aborted;  // also what is still being made
+  if (const auto result = aborts ? check_alive(comm, function) : check_comm(comm, function)) return result;
   if (Group::of_this_thread().is_open()) {
     return refuse(ncclInvalidUsage, std::string(function) + " inside of a group");
   }
-  if (how == Presence::aborted) {
+  if (aborts) {
     std::lock_guard lock(simulator_lock());
     comm->aborted = true;
     wake_waiters();
   } else {
     flush(*comm);
+    if (comm->held.use_count() > 1 && !fault_of(comm->device)) {
+      return refuse(ncclInvalidUsage, std::string(function) +
+                                          ": a CUDA graph still has an operation of the communicator; the real library "
+                                          "waits until the graph is destroyed");
+    }
   }
   std::lock_guard lock(simulator_lock());
   comm->alive = false;
@@ -99,7 +111,8 @@ GPUSIM_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUni
   return init_rank("ncclCommInitRank", comm, ranks, id, rank, nullptr);
 }
 
-// A communicator that does not block may nevertheless be complete at once.
+// A communicator that does not block is never complete at once, so that a program that does not ask is seen. Its
+// operations are given to streams at once, which NCCL allows.
 GPUSIM_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                                   ncclConfig_t* config) {
   return init_rank("ncclCommInitRankConfig", comm, ranks, id, rank, config);
@@ -167,6 +180,11 @@ GPUSIM_EXPORT ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
   return get(comm, "ncclCommUserRank", rank, comm && comm->alive ? comm->rank : 0);
 }
 GPUSIM_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  if (comm && comm->alive && comm->joining && error) {
+    comm->async_error = ask_for_all(*comm);
+    *error = comm->async_error;
+    return ncclSuccess;
+  }
   return get(comm, "ncclCommGetAsyncError", error, comm && comm->alive ? comm->async_error : ncclSuccess);
 }
 

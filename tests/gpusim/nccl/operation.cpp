@@ -187,12 +187,12 @@ ncclResult_t enqueue_calls(ncclComm& comm, cudaStream_t stream, std::vector<Call
   const auto cost_ns = static_cast<std::uint64_t>(8000 + kept_bytes(calls) / kBytesPerNs);
   ncclComm* const owner = &comm;
   const int reports_before = report_count();
-  const OperationId id = enqueue(
-      stream, {.what = what,
-               .run = [owner] { run(*owner); },
-               .ready = [owner] { return is_ready(*owner); },
-               .enqueued = [owner, calls = std::move(calls)](OperationId entered) { enter(*owner, calls, entered); },
-               .cost_ns = cost_ns});
+  const OperationId id = enqueue(stream, {.what = what,
+                                          .run = [owner] { run(*owner); },
+                                          .ready = [owner] { return is_ready(*owner); },
+                                          .enqueued = [owner, held = comm.held, calls = std::move(calls)](
+                                                          OperationId entered) { enter(*owner, calls, entered); },
+                                          .cost_ns = cost_ns});
   if (id == 0 && report_count() != reports_before) return ncclUnhandledCudaError;
   if (id != 0 && operation(id)->device != comm.device) return ncclInvalidArgument;
   return ncclSuccess;

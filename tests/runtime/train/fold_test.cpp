@@ -1,9 +1,11 @@
 // One model, however it is folded: every plan gives the losses, the gradients and the weights of one rank.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <gtest/gtest.h>
 
+#include "kernels/ops/collective.h"
 #include "runtime/core/error.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/model_options.h"
@@ -250,6 +252,25 @@ TEST(FoldedStages, StayWithinTheMemoryLimit) {
   EXPECT_NE(leaner, fastest);
   job.train.memory_limit_bytes = 1000;
   EXPECT_THROW(FoldedModel{job}, Error);
+}
+
+// What NCCL relies on: on a route both sides have the messages in one order, after all that the compiler does.
+TEST(FoldedPipeline, MessagesOfARouteAreReceivedInTheOrderTheyAreSent) {
+  for (const NamedNetwork& net : kNetworks) {
+    for (const PlanConfig& plan : {pipeline(2, "1f1b"), pipeline(3, "zero-bubble"), pipeline(4, "gpipe"),
+                                   pipeline(2, "interleaved", 2), pipeline(2, "interleaved", 4)}) {
+      SCOPED_TRACE(net.name + " " + plan.schedule + " " + std::to_string(plan.pp * plan.chunks));
+      FoldedModel model(fold_job(net.make(), plan, {}));
+      std::map<int, std::vector<int>> sent, received;  // tags by route
+      for (int rank = 0; rank < plan.pp; ++rank)
+        for (const auto& chunk : model.chunks(rank))
+          for (const Node& node : chunk->training().program().graph.nodes)
+            if (const auto* message = dynamic_cast<const StageMessage*>(node.op.get()))
+              (node.out.empty() ? sent : received)[message->route].push_back(message->tag);
+      EXPECT_FALSE(sent.empty());
+      EXPECT_EQ(sent, received);
+    }
+  }
 }
 
 // --- refusals

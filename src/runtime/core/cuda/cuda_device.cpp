@@ -4,6 +4,7 @@
 
 #include "runtime/core/cuda/cuda_input_port.h"
 #include "runtime/core/cuda/cuda_recording.h"
+#include "runtime/core/cuda/cuda_result_port.h"
 
 namespace trifold::cuda {
 
@@ -28,7 +29,7 @@ CudaDevice::~CudaDevice() {
 }
 
 std::string CudaDevice::name() const {
-  return fmt::format("cuda:{}", index_);
+  return fmt::format("cuda#{}", index_);
 }
 
 std::size_t CudaDevice::memory_bytes() const {
@@ -83,6 +84,11 @@ void CudaDevice::synchronize() {
 std::unique_ptr<InputPort> CudaDevice::make_input(std::byte* region, std::size_t bytes) {
   make_current();
   return std::make_unique<CudaInputPort>(*this, region, bytes);
+}
+
+std::unique_ptr<ResultPort> CudaDevice::make_result(const std::byte* region, std::size_t bytes) {
+  make_current();
+  return std::make_unique<CudaResultPort>(*this, region, bytes);
 }
 
 void CudaDevice::set_step(const StepContext& context) {

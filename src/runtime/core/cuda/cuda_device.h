@@ -35,6 +35,7 @@ class CudaDevice final : public Device {
   void download(void* to, const std::byte* from, std::size_t bytes) override;
   void synchronize() override;
   std::unique_ptr<InputPort> make_input(std::byte* region, std::size_t bytes) override;
+  std::unique_ptr<ResultPort> make_result(const std::byte* region, std::size_t bytes) override;
   void set_step(const StepContext& context) override;
   std::unique_ptr<Recording> record(const std::function<void()>& give) override;
 

@@ -325,6 +325,80 @@ TEST_F(NcclTest, ReportsBuffersOfAnotherDeviceOverlapsAndCallsWithoutAGroup) {
   expect_report("invalid_call", "destroyed");
 }
 
+TEST_F(NcclTest, ReportsAGraphThatOutlivesItsCommunicator) {
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclSuccess);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  const DeviceArray<float> buffer(input_of(0));
+  const Stream stream;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  ASSERT_EQ(ncclAllReduce(buffer.get(), buffer.get(), 10, ncclFloat, ncclSum, comm, stream.get()), ncclSuccess);
+  ASSERT_EQ(cudaStreamEndCapture(stream.get(), &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+  cudaGraphDestroy(graph);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclInvalidUsage);
+  expect_report("invalid_call", "a CUDA graph still has an operation");
+  cudaGraphExecDestroy(exec);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+// A communicator that does not block, asked until it is there.
+ncclComm_t begin_to_join(const ncclUniqueId& id, int rank, int ranks) {
+  EXPECT_EQ(cudaSetDevice(rank), cudaSuccess);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, ranks, id, rank, &config), ncclInProgress);
+  return comm;
+}
+
+TEST_F(NcclTest, WithoutBlockingRanksAskUntilAllAreThere) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  const ncclComm_t first = begin_to_join(id, 0, 2);
+  ncclResult_t state = ncclSuccess;
+  EXPECT_EQ(ncclCommGetAsyncError(first, &state), ncclSuccess);
+  EXPECT_EQ(state, ncclInProgress);
+  const ncclComm_t second = begin_to_join(id, 1, 2);
+  for (auto* comm : {first, second}) {
+    EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+    EXPECT_EQ(state, ncclSuccess);
+    EXPECT_EQ(ncclCommFinalize(comm), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  }
+}
+
+TEST_F(NcclTest, ACommunicatorInTheMakingCanBeAborted) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  EXPECT_EQ(ncclCommAbort(begin_to_join(id, 0, 2)), ncclSuccess);
+}
+
+TEST_F(NcclTest, ReportsTheUseOfACommunicatorInTheMaking) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  const ncclComm_t comm = begin_to_join(id, 0, 2);
+  const DeviceArray<float> buffer(input_of(0));
+  EXPECT_EQ(ncclAllReduce(buffer.get(), buffer.get(), 10, ncclFloat, ncclSum, comm, nullptr), ncclInvalidUsage);
+  expect_report("invalid_call", "still being made");
+  EXPECT_EQ(ncclCommDestroy(comm), ncclInvalidUsage);
+  expect_report("invalid_call", "still being made");
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+}
+
+TEST_F(NcclTest, ReportsARankThatNeverJoins) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  const ncclComm_t comm = begin_to_join(id, 0, 2);
+  ncclResult_t state = ncclInProgress;
+  while (state == ncclInProgress) EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+  EXPECT_EQ(state, ncclInternalError);
+  expect_report("deadlock", "rank 1 did not come");
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+}
+
 TEST_F(NcclTest, ReportsTwoRanksOnOneGpu) {
   const int devices[] = {0, 0};
   std::vector<ncclComm_t> comms(2);

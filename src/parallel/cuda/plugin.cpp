@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/gpu_plugin.h"
+#include "parallel/cuda/nccl_groups.h"
 
 namespace trifold::cuda {
 
@@ -19,7 +20,7 @@ class CudaPlugin final : public GpuPlugin {
     for (int i = 0; i < static_cast<int>(devices_.size()); ++i) {
       cudaDeviceProp properties{};
       TRIFOLD_CUDA(cudaGetDeviceProperties(&properties, i));
-      found.push_back({.device = fmt::format("cuda:{}", i),
+      found.push_back({.device = fmt::format("cuda#{}", i),
                        .name = properties.name,
                        .memory_bytes = properties.totalGlobalMem,
                        .multiprocessors = properties.multiProcessorCount,
@@ -32,6 +33,11 @@ class CudaPlugin final : public GpuPlugin {
     std::unique_ptr<CudaDevice>& device = devices_[static_cast<std::size_t>(index)];
     if (!device) device = std::make_unique<CudaDevice>(index);
     return *device;
+  }
+
+  std::unique_ptr<DeviceGroups> make_groups(const RankGroups& ranks, Device& device,
+                                            std::vector<Route> routes) override {
+    return std::make_unique<NcclGroups>(ranks, static_cast<CudaDevice&>(device), std::move(routes));
   }
 
  private:
@@ -51,6 +57,7 @@ extern "C" trifold::GpuPlugin* trifold_gpu_plugin(std::string* why_not) {
                                  status == cudaSuccess ? "none is there" : cudaGetErrorString(status));
     return nullptr;
   }
+  trifold::cuda::prepare_nccl();
   static trifold::cuda::CudaPlugin plugin(count);
   return &plugin;
 }

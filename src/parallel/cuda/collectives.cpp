@@ -1,0 +1,103 @@
+// The collectives among all ranks of an axis, as work of the compute stream.
+#include "kernels/cuda/cuda_kernel.h"
+#include "kernels/ops/collective.h"
+#include "parallel/cuda/nccl_groups.h"
+#include "parallel/cuda/span_sum.h"
+
+namespace trifold::cuda {
+namespace {
+
+class NcclKernel : public CudaKernel {
+ public:
+  NcclKernel(const KernelRequest& request, Axis axis) : CudaKernel(request), ranks_(request.ranks), axis_(axis) {}
+
+  std::string implementation() const override { return fmt::format("nccl {}", name_of(axis_)); }
+
+ protected:
+  NcclLink& link() const { return nccl_groups(ranks_).along(axis_); }
+  int rank() const { return ranks_->place().along(axis_); }
+
+ private:
+  const RankGroups* ranks_;
+  Axis axis_;
+};
+
+class AllReduceKernel final : public NcclKernel {
+ public:
+  explicit AllReduceKernel(const KernelRequest& request)
+      : NcclKernel(request, op_as<AllReduce>(request).axis),
+        span_(op_as<AllReduce>(request).span),
+        elements_(static_cast<std::size_t>(request.in[0].elements())) {
+    TRIFOLD_CHECK(request.in[0].dtype == DType::f32, "all_reduce of {}", name_of(request.in[0].dtype));
+    if (span_ > 0) gathered_ = elements_ * static_cast<std::size_t>(op_as<AllReduce>(request).ranks);
+  }
+
+  std::size_t scratch_bytes() const override { return gathered_ * sizeof(float); }
+
+  void run(const StepContext&) override {
+    if (span_ > 0) return add_up_span();
+    if (out(0) != in(0))
+      TRIFOLD_CUDA(cudaMemcpyAsync(out(0), in(0), elements_ * sizeof(float), cudaMemcpyDeviceToDevice, stream()));
+    link().all_reduce({out(0), elements_}, stream());
+  }
+
+ private:
+  // A few numbers of each channel: gathering them all costs less than links of their own.
+  void add_up_span() {
+    link().all_gather(std::as_bytes(std::span(in(0), elements_)), scratch(), stream());
+    const auto first = static_cast<std::size_t>(rank() / span_ * span_);
+    sum_span({.parts = reinterpret_cast<const float*>(scratch()) + first * elements_,
+              .count = span_,
+              .elements = static_cast<std::int64_t>(elements_),
+              .sum = out(0)},
+             device());
+  }
+
+  int span_;
+  std::size_t elements_;
+  std::size_t gathered_ = 0;  // elements of all ranks
+};
+
+class AllGatherKernel final : public NcclKernel {
+ public:
+  explicit AllGatherKernel(const KernelRequest& request)
+      : NcclKernel(request, op_as<AllGather>(request).axis), part_bytes_(request.in[0].bytes()) {}
+
+  void run(const StepContext&) override {
+    link().all_gather({in<std::byte>(0), part_bytes_}, out<std::byte>(0), stream());
+  }
+
+ private:
+  std::size_t part_bytes_;
+};
+
+class GatherChannelsKernel final : public NcclKernel {
+ public:
+  explicit GatherChannelsKernel(const KernelRequest& request)
+      : NcclKernel(request, op_as<GatherChannels>(request).axis),
+        samples_(static_cast<std::size_t>(request.in[0].shape[0])),
+        part_bytes_(request.in[0].bytes()),
+        all_bytes_(request.out[0].bytes()) {}
+
+  std::size_t scratch_bytes() const override { return all_bytes_; }
+
+  // Row-major, so a rank's part of a sample is one piece.
+  void run(const StepContext&) override {
+    link().all_gather({in<std::byte>(0), part_bytes_}, scratch(), stream());
+    const std::size_t piece = part_bytes_ / samples_;
+    const std::size_t ranks = all_bytes_ / part_bytes_;
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+      TRIFOLD_CUDA(cudaMemcpy2DAsync(out<std::byte>(0) + rank * piece, ranks * piece, scratch() + rank * part_bytes_,
+                                     piece, piece, samples_, cudaMemcpyDeviceToDevice, stream()));
+  }
+
+ private:
+  std::size_t samples_, part_bytes_, all_bytes_;
+};
+
+const RegisterKernel all_reduce(cuda_backend(), "all_reduce", make_kernel<AllReduceKernel>);
+const RegisterKernel all_gather(cuda_backend(), "all_gather", make_kernel<AllGatherKernel>);
+const RegisterKernel gather_channels(cuda_backend(), "gather_channels", make_kernel<GatherChannelsKernel>);
+
+}  // namespace
+}  // namespace trifold::cuda

@@ -1,0 +1,156 @@
+// One model, however it is folded over GPUs: every plan gives the losses and weights of one GPU and of CPU ranks, the
+// same bits when it runs twice and when its steps are recorded, and nothing that the simulator would report.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "gpusim/include/gpusim_client.h"
+#include "runtime/core/error.h"
+#include "runtime/train/folded_model.h"
+#include "support/folding.h"
+#include "support/networks.h"
+
+namespace trifold::test {
+namespace {
+
+struct NamedPlan {
+  std::string name;
+  PlanConfig plan;
+};
+void PrintTo(const NamedPlan& plan, std::ostream* out) {
+  *out << plan.name;
+}
+
+PlanConfig pipeline(const std::string& schedule, std::int64_t chunks = 1) {
+  return {.pp = 2, .schedule = schedule, .micro_batches = 4, .chunks = chunks};
+}
+
+std::vector<NamedPlan> plans() {
+  return {{"dp2", {.dp = 2}},
+          {"dp4", {.dp = 4}},
+          {"tp2", {.tp = 2}},
+          {"pp2_gpipe", pipeline("gpipe")},
+          {"pp2_1f1b", pipeline("1f1b")},
+          {"pp2_interleaved", pipeline("interleaved", 2)},
+          {"pp2_zero_bubble", pipeline("zero-bubble")},
+          {"pp4_1f1b", {.pp = 4, .micro_batches = 4}},
+          {"dp2_tp2", {.dp = 2, .tp = 2}},
+          {"dp2_pp2", {.dp = 2, .pp = 2, .micro_batches = 2}},
+          {"tp2_pp2", {.tp = 2, .pp = 2, .micro_batches = 4}}};
+}
+
+std::vector<std::pair<std::string, FieldValue>> conv3x3(std::int64_t out) {
+  return {{"out", out}, {"kernel", Pair{3, 3}}, {"pad", Pair{1, 1}}, {"bias", false}};
+}
+
+// Convolutions, batch norm, a skip that crosses stages, dropout. Small: the simulator takes its time.
+NetworkSpec skipping_network() {
+  return network({2, 6, 6}, 4,
+                 {{"conv0", "conv2d", {}, conv3x3(4)},
+                  {"bn0", "batch_norm"},
+                  {"relu0", "relu"},
+                  {"conv1", "conv2d", {}, conv3x3(4)},
+                  {"bn1", "batch_norm"},
+                  {"add", "add", {"bn1", "relu0"}},
+                  {"relu1", "relu"},
+                  {"pool", "global_avg_pool"},
+                  {"drop", "dropout", {}, {{"p", 0.2}}},
+                  {"fc", "linear", {}, {{"out", std::int64_t{4}}}}});
+}
+
+FoldOptions options_on(const std::string& device) {
+  FoldOptions options;
+  options.bn_group = 2;
+  options.steps = 5;
+  options.optimizer.momentum = 0.9;
+  options.device = device;
+  return options;
+}
+
+void expect_near(const FoldRun& run, const FoldRun& other) {
+  ASSERT_EQ(run.losses.size(), other.losses.size());
+  for (std::size_t i = 0; i < run.losses.size(); ++i)
+    EXPECT_NEAR(run.losses[i], other.losses[i], 1e-4 * std::abs(other.losses[i])) << "step " << i;
+  ASSERT_EQ(run.parameters.size(), other.parameters.size());
+  for (const auto& [name, values] : other.parameters) {
+    const std::vector<float>& mine = run.parameters.at(name);
+    ASSERT_EQ(mine.size(), values.size()) << name;
+    double largest = 1e-2;
+    for (const float value : values) largest = std::max<double>(largest, std::abs(value));
+    for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(mine[i], values[i], 1e-4 * largest) << name << " " << i;
+  }
+}
+
+class CudaFold : public ::testing::TestWithParam<NamedPlan> {
+ protected:
+  void SetUp() override { gpusim_client::set_order("lazy"); }
+  void TearDown() override { gpusim_client::set_order("lazy"); }
+
+  static FoldRun run(const PlanConfig& plan, const FoldOptions& options) {
+    return run_fold(skipping_network(), plan, options);
+  }
+};
+
+TEST_P(CudaFold, HasTheLossesOfOneGpuAndOfCpuRanks) {
+  static const FoldRun single = run({}, options_on("cuda"));
+  const FoldRun folded = run(GetParam().plan, options_on("cuda"));
+  expect_near(folded, single);
+  expect_near(folded, run(GetParam().plan, options_on("cpu")));
+}
+
+TEST_P(CudaFold, GivesTheSameBitsTwiceRecordedOrNot) {
+  FoldOptions options = options_on("cuda");
+  options.steps = 4;
+  const FoldRun recorded = run(GetParam().plan, options);
+  options.graphs = false;
+  gpusim_client::set_order("eager");
+  const FoldRun given = run(GetParam().plan, options);
+  EXPECT_EQ(recorded.losses, given.losses);
+  EXPECT_EQ(recorded.parameters, given.parameters);
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, CudaFold, ::testing::ValuesIn(plans()),
+                         [](const auto& each) { return each.param.name; });
+
+// Groups of batch norm that lie on several replicas: sums over a span of them.
+TEST(CudaFoldedBatchNorm, GroupsMaySpanReplicas) {
+  FoldOptions options = options_on("cuda");
+  options.bn_group = 8;
+  const FoldRun single = run_fold(skipping_network(), {}, options);
+  expect_near(run_fold(skipping_network(), {.dp = 4}, options), single);
+}
+
+// Gathered and sent in 16 bits, channels-last on both sides.
+TEST(CudaFoldedPrecision, Bf16FollowsOneGpu) {
+  FoldOptions options = options_on("cuda");
+  options.precision = DType::bf16;
+  NetworkSpec wide = network({8, 6, 6}, 4,
+                             {{"conv0", "conv2d", {}, conv3x3(16)},
+                              {"relu0", "relu"},
+                              {"conv1", "conv2d", {}, conv3x3(16)},
+                              {"relu1", "relu"},
+                              {"pool", "global_avg_pool"},
+                              {"fc", "linear", {}, {{"out", std::int64_t{4}}}}});
+  const FoldRun single = run_fold(wide, {}, options);
+  for (const PlanConfig& plan : {PlanConfig{.dp = 2}, PlanConfig{.tp = 2}, PlanConfig{.pp = 2, .micro_batches = 4}}) {
+    const FoldRun folded = run_fold(wide, plan, options);
+    // Sums in another order round to other numbers of 8 bits, 4e-3 apart.
+    for (std::size_t i = 0; i < single.losses.size(); ++i)
+      EXPECT_NEAR(folded.losses[i], single.losses[i], 1e-2 * single.losses[i]) << "step " << i;
+  }
+}
+
+TEST(CudaFoldRefusal, SaysHowManyGpusThereAre) {
+  try {
+    FoldedModel model(fold_job(skipping_network(), {.dp = 8}, options_on("cuda:8")));
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::input);
+    EXPECT_STREQ(error.what(),
+                 "plan.device is 'cuda:8' and the plan has 8 ranks, a GPU each, but there are 4 GPUs; --devices cpu "
+                 "would work");
+  }
+}
+
+}  // namespace
+}  // namespace trifold::test
