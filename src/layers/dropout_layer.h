@@ -25,6 +25,8 @@ class DropoutLayer final : public Layer {
     return in[0];
   }
 
+  bool is_channel_local() const override { return true; }
+
   void forward(LayerBuilder& b) const override {
     if (b.mode() == Mode::evaluate) {
       b.emit(Reshape(), {b.in()}, {b.out()});
@@ -53,9 +55,13 @@ class DropoutLayer final : public Layer {
 
  private:
   DropoutArgs args_for(const LayerBuilder& b) const {
+    const ValuePart part = b.part(b.in());
+    const bool in_parts = part.whole != b.shape(b.in());
     return {.probability = probability_,
             .channels = drops_ == Drops::channels,
-            .layer = static_cast<std::uint32_t>(b.layer_index())};
+            .layer = static_cast<std::uint32_t>(b.layer_index()),
+            .first_channel = part.first_channel,
+            .whole_channels = in_parts ? part.whole.channels() : 0};
   }
 
   Drops drops_;

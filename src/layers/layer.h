@@ -32,6 +32,12 @@ struct ModelContext {
   std::vector<std::optional<LayerSplit>> splits = {};  // of layers by index, where the plan names one; others: chosen
 };
 
+// Where a value lies in the whole one, of which a tensor rank may have a part.
+struct ValuePart {
+  Shape whole;
+  std::int64_t first_channel = 0;
+};
+
 // The layer's window on the graph while it adds its nodes.
 class LayerBuilder {
  public:
@@ -46,6 +52,7 @@ class LayerBuilder {
   virtual ValueId out() const = 0;                               // the layer's output, made by shape rule
   virtual ValueId parameter(const std::string& name) const = 0;  // as declared; states too
   virtual const Shape& shape(ValueId value) const = 0;
+  virtual ValuePart part(ValueId value) const = 0;
 
   // Values of the layer's own. What forward made can be asked for by name in backward.
   virtual ValueId make(const std::string& name, const Shape& shape, DType dtype = DType::f32) = 0;

@@ -59,6 +59,11 @@ class NetworkBuilder final : public LayerBuilder {
   int in_count() const override { return static_cast<int>(info().in.size()); }
   ValueId out() const override { return info().out; }
   const Shape& shape(ValueId value) const override { return graph_[value].shape; }
+  ValuePart part(ValueId value) const override {
+    const bool in_parts = spread_of(value) == Spread::channels;
+    return {.whole = whole_shape(value),
+            .first_channel = in_parts ? context_.tensor_part * graph_[value].shape[1] : 0};
+  }
   ValueId labels() override { return graph_.labels; }
 
   ValueId targets() override {
