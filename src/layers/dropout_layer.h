@@ -26,6 +26,7 @@ class DropoutLayer final : public Layer {
   }
 
   bool is_channel_local() const override { return true; }
+  std::optional<RowWindow> row_window() const override { return RowWindow{}; }
 
   void forward(LayerBuilder& b) const override {
     if (b.mode() == Mode::evaluate) {
@@ -56,12 +57,13 @@ class DropoutLayer final : public Layer {
  private:
   DropoutArgs args_for(const LayerBuilder& b) const {
     const ValuePart part = b.part(b.in());
-    const bool in_parts = part.whole != b.shape(b.in());
+    const Shape& x = b.shape(b.in());
     return {.probability = probability_,
             .channels = drops_ == Drops::channels,
             .layer = static_cast<std::uint32_t>(b.layer_index()),
             .first_channel = part.first_channel,
-            .whole_channels = in_parts ? part.whole.channels() : 0};
+            .first_pixel = part.first_row * (x.rank() == 4 ? x[3] : 1),
+            .whole_channels = part.whole.channels() == x.channels() ? 0 : part.whole.channels()};
   }
 
   Drops drops_;

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "kernels/ops/collective.h"
+#include "kernels/ops/halo.h"
 #include "kernels/ops/loss.h"
 #include "kernels/ops/prepare_images.h"
 #include "kernels/ops/shape_ops.h"
@@ -19,6 +20,15 @@ struct BuiltLayer {
   std::unique_ptr<Layer> layer;
   std::map<std::string, int> parameters;  // name within the layer -> index in Graph::parameters
   std::map<std::string, ValueId> made;
+  LayerSplit split = LayerSplit::whole;
+};
+
+// A value as other layers read it.
+struct Conversion {
+  Spread spread = Spread::whole;
+  RowMoves moves = {};  // of rows that were fetched, or left out
+  RowEdge edge = RowEdge::zero;
+  ValueId value = kNoValue;
 };
 
 // Far beyond any machine's memory, and far below where sizes would overflow.
@@ -60,9 +70,14 @@ class NetworkBuilder final : public LayerBuilder {
   ValueId out() const override { return info().out; }
   const Shape& shape(ValueId value) const override { return graph_[value].shape; }
   ValuePart part(ValueId value) const override {
-    const bool in_parts = spread_of(value) == Spread::channels;
-    return {.whole = whole_shape(value),
-            .first_channel = in_parts ? context_.tensor_part * graph_[value].shape[1] : 0};
+    ValuePart part{.whole = whole_shape(value)};
+    if (spread_of(value) == Spread::channels) part.first_channel = context_.tensor_part * graph_[value].shape[1];
+    if (spread_of(value) == Spread::rows) {
+      for (int rank = 0; rank < context_.tensor_parts; ++rank)
+        part.rows.push_back(rows_of_part(part.whole[2], rank, context_.tensor_parts));
+      part.first_row = part.rows[static_cast<std::size_t>(context_.tensor_part)].begin;
+    }
+    return part;
   }
   ValueId labels() override { return graph_.labels; }
 
@@ -103,12 +118,16 @@ class NetworkBuilder final : public LayerBuilder {
   }
 
   ValueId parameter_gradient(const std::string& name) override {
-    Parameter& parameter =
-        graph_.parameters[static_cast<std::size_t>(layers_[static_cast<std::size_t>(current_)].parameters.at(name))];
+    const BuiltLayer& built = layers_[static_cast<std::size_t>(current_)];
+    Parameter& parameter = graph_.parameters[static_cast<std::size_t>(built.parameters.at(name))];
     if (parameter.gradient == kNoValue)
       parameter.gradient =
           new_value({"d " + parameter.name, graph_[parameter.value].shape, DType::f32, Role::parameter_gradient});
-    return parameter.gradient;
+    if (built.split != LayerSplit::rows) return parameter.gradient;
+    const ValueId part =
+        new_value({"d " + parameter.name + " part", graph_[parameter.value].shape, DType::f32, Role::gradient});
+    gradient_parts_.emplace_back(part, parameter.gradient);
+    return part;
   }
 
   void add(OpPtr op, std::vector<ValueId> in, std::vector<ValueId> out, Phase phase) override {
@@ -162,7 +181,7 @@ class NetworkBuilder final : public LayerBuilder {
       fail_input("{}: layer '{}' comes after the loss '{}', which must be the last layer", spec.place, spec.id,
                  layers_.back().spec.id);
 
-    BuiltLayer built{spec, type->make(spec.values), {}, {}};
+    BuiltLayer built{.spec = spec, .layer = type->make(spec.values), .parameters = {}, .made = {}};
     LayerInfo info{spec.id, spec.type, {}, kNoValue, {}, {}};
     if (spec.values.has("precision")) info.precision = parse_precision(spec.values.text("precision"));
     std::vector<Shape> whole_shapes;
@@ -179,13 +198,14 @@ class NetworkBuilder final : public LayerBuilder {
       const Shape whole_out = whole->infer_shape(whole_shapes);
       check_size(whole_out);
       const LayerSplit split = choose_split(spec, *whole, whole_shapes, info.in);
+      built.split = split;
       if (split != LayerSplit::whole) built.layer->narrow({split, context_.tensor_part, context_.tensor_parts});
       current_ = layer_count();  // what is added for it belongs to it
       const Spread reads = spread_read(*whole, split, info.in);
       std::vector<Shape> shapes;
       bool trained = false;
       for (ValueId& in : info.in) {
-        in = as_spread(in, reads);
+        in = reads == Spread::rows ? with_rows_for(*whole, in, whole_out) : as_spread(in, reads);
         shapes.push_back(graph_[in].shape);
         trained = trained || trains(in);
       }
@@ -203,9 +223,11 @@ class NetworkBuilder final : public LayerBuilder {
       graph_.layers.push_back(info);
       layers_.push_back(std::move(built));
       layers_.back().layer->forward(*this);
-      if (split == LayerSplit::in_channels) add_up_parts();
+      const bool sums = split == LayerSplit::in_channels || (split == LayerSplit::rows && whole->sums_over_rows());
+      if (sums) add_up_parts();
       const ValueId out = graph_.layers.back().out;
-      spreads_[out] = spread_written(split, reads);
+      spreads_[out] = sums ? Spread::whole : spread_written(split, reads);
+      if (spreads_[out] == Spread::rows) heights_[out] = whole_out[2];
       value_of_[spec.id] = out;
     } catch (const ShapeError& error) {
       fail_shape(spec, error);
@@ -239,6 +261,7 @@ class NetworkBuilder final : public LayerBuilder {
   Shape whole_shape(ValueId value) const {
     Shape shape = graph_[value].shape;
     if (spread_of(value) == Spread::channels) shape[1] *= context_.tensor_parts;
+    if (spread_of(value) == Spread::rows) shape[2] = heights_.at(value);
     return shape;
   }
 
@@ -248,11 +271,20 @@ class NetworkBuilder final : public LayerBuilder {
     const auto index = static_cast<std::size_t>(layer_count());
     const std::vector<LayerSplit> possible = layer.splits(in, context_.tensor_parts);
     const auto can = [&](LayerSplit split) { return std::ranges::find(possible, split) != possible.end(); };
+    const bool rows_come = std::ranges::all_of(values, [&](ValueId id) { return spread_of(id) == Spread::rows; });
     if (index < context_.splits.size() && context_.splits[index]) {
       const LayerSplit named = *context_.splits[index];
+      if (named == LayerSplit::rows) {
+        if (can_take_rows(layer, in)) return named;
+        if (reads_image(layer, in)) fail_rows(spec, layer, in);
+        return LayerSplit::whole;
+      }
+      if (named == LayerSplit::whole && rows_come && layer.row_window() && layer.row_window()->is_local())
+        return LayerSplit::rows;  // whole or not, it is the same work: there is nothing to gather for
       if (named != LayerSplit::whole && !can(named)) fail_split(spec, layer, in, named);
       return named;
     }
+    if (rows_come && can_take_rows(layer, in)) return LayerSplit::rows;
     // What comes in parts is read in parts; what is whole is divided where the parts can be read so by the next
     // product.
     if (spread_of(values[0]) == Spread::channels)
@@ -273,6 +305,30 @@ class NetworkBuilder final : public LayerBuilder {
     });
   }
 
+  bool has_rows_for_all(const Shape& shape) const { return shape.rank() == 4 && shape[2] >= context_.tensor_parts; }
+
+  bool can_take_rows(const Layer& layer, std::span<const Shape> in) const {
+    if (!std::ranges::all_of(in, [&](const Shape& shape) { return has_rows_for_all(shape); })) return false;
+    return layer.sums_over_rows() || (layer.row_window() && has_rows_for_all(layer.infer_shape(in)));
+  }
+
+  // Other layers (flatten, linear, a loss) need the whole, whatever rule names them.
+  static bool reads_image(const Layer& layer, std::span<const Shape> in) {
+    return in[0].rank() == 4 && (layer.sums_over_rows() || layer.infer_shape(in).rank() == 4);
+  }
+
+  [[noreturn]] void fail_rows(const LayerSpec& spec, const Layer& layer, std::span<const Shape> in) const {
+    const Shape out = layer.infer_shape(in);
+    if (!layer.sums_over_rows() && !layer.row_window())
+      fail_input("{}: layer '{}' ({}) cannot be split by rows; use \"by\": \"none\" for it", spec.place, spec.id,
+                 spec.type);
+    const std::int64_t rows = out.rank() == 4 ? std::min(in[0][2], out[2]) : in[0][2];
+    fail_input(
+        "{}: layer '{}' ({}), from {} to {} rows, cannot be split by rows into {} parts of a row or more; use a "
+        "plan.tp of at most {}, or \"by\": \"none\" for it",
+        spec.place, spec.id, spec.type, in[0][2], out.rank() == 4 ? out[2] : 1, context_.tensor_parts, rows);
+  }
+
   [[noreturn]] void fail_split(const LayerSpec& spec, const Layer& layer, std::span<const Shape> in,
                                LayerSplit split) const {
     const auto channels = [](const Shape& shape) { return shape.rank() > 1 ? shape[1] : 1; };
@@ -286,13 +342,14 @@ class NetworkBuilder final : public LayerBuilder {
   Spread spread_read(const Layer& layer, LayerSplit split, std::span<const ValueId> in) const {
     if (split == LayerSplit::out_channels) return Spread::shared;
     if (split == LayerSplit::in_channels || split == LayerSplit::groups) return Spread::channels;
+    if (split == LayerSplit::rows) return Spread::rows;
     const bool in_parts = std::ranges::all_of(in, [&](ValueId value) { return spread_of(value) == Spread::channels; });
     return in_parts && layer.is_channel_local() ? Spread::channels : Spread::whole;
   }
 
   static Spread spread_written(LayerSplit split, Spread reads) {
     if (split == LayerSplit::in_channels) return Spread::whole;
-    if (split == LayerSplit::whole) return reads;
+    if (split == LayerSplit::whole || split == LayerSplit::rows) return reads;
     return Spread::channels;
   }
 
@@ -300,23 +357,102 @@ class NetworkBuilder final : public LayerBuilder {
   ValueId as_spread(ValueId value, Spread wanted) {
     const Spread has = spread_of(value);
     if (has == wanted || !divided()) return value;
-    if (has == Spread::channels && wanted == Spread::shared) return as_spread(as_spread(value, Spread::whole), wanted);
-    const auto [known, added] = conversions_[value].try_emplace(wanted, kNoValue);
-    if (!added) return known->second;
+    if (has != Spread::whole && wanted != Spread::whole) return as_spread(as_spread(value, Spread::whole), wanted);
+    Conversion conversion{.spread = wanted};
     Shape shape = whole_shape(value);
     if (wanted == Spread::channels) shape[1] /= context_.tensor_parts;
-    const char* how = wanted == Spread::channels ? " part" : wanted == Spread::whole ? " whole" : " shared";
-    const ValueId converted = new_value({graph_[value].name + how, shape, graph_[value].dtype, Role::activation});
-    trains_[static_cast<std::size_t>(converted)] = trains(value);
-    spreads_[converted] = wanted;
-    known->second = converted;
+    if (has == Spread::rows) conversion.moves = moves_for_whole(shape[2], context_.tensor_part, context_.tensor_parts);
+    if (wanted == Spread::rows) {
+      conversion.moves = moves_for({}, shape[2], shape[2], context_.tensor_part, context_.tensor_parts);
+      shape[2] = conversion.moves.mine().count();
+    }
+    const auto [converted, added] = convert(value, std::move(conversion), shape);
+    if (!added) return converted;
     if (wanted == Spread::shared)
       emit(Reshape{}, {value}, {converted});
-    else if (wanted == Spread::whole)
-      emit(GatherChannels{}, {value}, {converted});
-    else
+    else if (wanted == Spread::rows)
+      emit(take_rows(whole_shape(value)[2]), {value}, {converted});
+    else if (wanted == Spread::channels)
       emit(take_own_channels(shape[1]), {value}, {converted});
+    else if (has == Spread::rows)
+      emit(gather_rows(shape[2]), {value}, {converted});
+    else
+      emit(GatherChannels{}, {value}, {converted});
     return converted;
+  }
+
+  // The rows of the value that this rank's rows of the layer's output need.
+  ValueId with_rows_for(const Layer& layer, ValueId value, const Shape& whole_out) {
+    const std::optional<RowWindow> window = layer.row_window();
+    if (!window) return as_spread(value, Spread::rows);
+    Conversion conversion{.spread = Spread::rows, .edge = window->edge};
+    conversion.moves =
+        moves_for(*window, whole_shape(value)[2], whole_out[2], context_.tensor_part, context_.tensor_parts);
+    const bool fetches = conversion.moves.wants != conversion.moves.has;
+    Shape shape = whole_shape(value);
+    shape[2] = conversion.moves.wanted().count();
+    if (fetches && spread_of(value) == Spread::whole && !trains(value)) {
+      // Images are on every rank, and nobody asks for their gradient.
+      TakeRows op;
+      op.first_row = conversion.moves.wanted().begin;
+      op.edge = conversion.edge;
+      const auto [converted, added] = convert(value, std::move(conversion), shape);
+      if (added) emit(op, {value}, {converted});
+      return converted;
+    }
+    const ValueId own = as_spread(value, Spread::rows);
+    if (!fetches) return own;
+    HaloExchange op;
+    op.moves = conversion.moves;
+    op.edge = conversion.edge;
+    const auto [converted, added] = convert(own, std::move(conversion), shape);
+    if (added) emit(op, {own}, {converted});
+    return converted;
+  }
+
+  struct Converted {
+    ValueId value;
+    bool added;  // now: its node is still to be added
+  };
+  Converted convert(ValueId value, Conversion conversion, const Shape& shape) {
+    for (const Conversion& known : conversions_[value])
+      if (known.spread == conversion.spread && known.edge == conversion.edge &&
+          known.moves.wants == conversion.moves.wants)
+        return {known.value, false};
+    const bool halo = spread_of(value) == Spread::rows && conversion.spread == Spread::rows;
+    const char* how = halo ? " halo" : suffix_of(conversion.spread);
+    conversion.value = new_value({graph_[value].name + how, shape, graph_[value].dtype, Role::activation});
+    trains_[static_cast<std::size_t>(conversion.value)] = trains(value);
+    spreads_[conversion.value] = conversion.spread;
+    if (conversion.spread == Spread::rows) heights_[conversion.value] = whole_shape(value)[2];
+    conversions_[value].push_back(conversion);
+    return {conversion.value, true};
+  }
+
+  static const char* suffix_of(Spread spread) {
+    switch (spread) {
+      case Spread::whole:
+        return " whole";
+      case Spread::channels:
+        return " part";
+      case Spread::rows:
+        return " rows";
+      case Spread::shared:
+        return " shared";
+    }
+    return "";
+  }
+
+  TakeRows take_rows(std::int64_t height) const {
+    TakeRows op;
+    op.first_row = rows_of_part(height, context_.tensor_part, context_.tensor_parts).begin;
+    return op;
+  }
+
+  GatherRows gather_rows(std::int64_t height) const {
+    GatherRows op;
+    op.moves = moves_for_whole(height, context_.tensor_part, context_.tensor_parts);
+    return op;
   }
 
   SplitChannels take_own_channels(std::int64_t channels) const {
@@ -341,24 +477,48 @@ class NetworkBuilder final : public LayerBuilder {
   void add_gradients_of_conversions(ValueId value) {
     const auto found = conversions_.find(value);
     if (found == conversions_.end()) return;
-    for (const auto& [spread, converted] : found->second) {
-      add_gradients_of_conversions(converted);
-      const auto gradients = gradients_.find(converted);
+    for (const Conversion& conversion : found->second) {
+      add_gradients_of_conversions(conversion.value);
+      const auto gradients = gradients_.find(conversion.value);
       if (gradients == gradients_.end()) continue;
       const ValueId gradient = sum_of(gradients->second);
       const ValueId back =
           new_value({"d " + graph_[value].name, graph_[value].shape, graph_[value].dtype, Role::gradient});
-      if (spread == Spread::shared) {
-        AllReduce op;
-        op.axis = Axis::tensor;
-        emit(op, {gradient}, {back}, Phase::backward_input);
-      } else if (spread == Spread::whole) {
-        emit(take_own_channels(graph_[value].shape[1]), {gradient}, {back}, Phase::backward_input);
-      } else {
-        emit(GatherChannels{}, {gradient}, {back}, Phase::backward_input);
-      }
+      add_gradient_of(conversion, value, gradient, back);
       gradients_[value].push_back(back);
     }
+  }
+
+  void add_gradient_of(const Conversion& conversion, ValueId value, ValueId gradient, ValueId back) {
+    const Spread had = spread_of(value);
+    const std::int64_t height = graph_[value].shape.rank() == 4 ? whole_shape(value)[2] : 0;
+    if (conversion.spread == Spread::shared) {
+      AllReduce op;
+      op.axis = Axis::tensor;
+      emit(op, {gradient}, {back}, Phase::backward_input);
+    } else if (conversion.spread == Spread::rows && had == Spread::rows) {
+      HaloAdd op;
+      op.moves = conversion.moves;
+      emit(op, {gradient}, {back}, Phase::backward_input);
+    } else if (conversion.spread == Spread::rows) {
+      emit(gather_rows(height), {gradient}, {back}, Phase::backward_input);
+    } else if (conversion.spread == Spread::channels) {
+      emit(GatherChannels{}, {gradient}, {back}, Phase::backward_input);
+    } else if (had == Spread::rows) {
+      emit(take_rows(height), {gradient}, {back}, Phase::backward_input);
+    } else {
+      emit(take_own_channels(graph_[value].shape[1]), {gradient}, {back}, Phase::backward_input);
+    }
+  }
+
+  // Each rank's rows give a part of the gradients of parameters that all ranks have.
+  void add_up_gradient_parts() {
+    for (const auto& [part, gradient] : gradient_parts_) {
+      AllReduce op;
+      op.axis = Axis::tensor;
+      emit(op, {part}, {gradient}, Phase::backward_weight);
+    }
+    gradient_parts_.clear();
   }
 
   void add_missing_loss() {
@@ -398,6 +558,7 @@ class NetworkBuilder final : public LayerBuilder {
       out_gradient_ = sum_of(found->second);
     }
     layers_[static_cast<std::size_t>(current_)].layer->backward(*this);
+    add_up_gradient_parts();
   }
 
   // A value that several layers read gets the sum of their gradients.
@@ -420,7 +581,9 @@ class NetworkBuilder final : public LayerBuilder {
   std::map<std::string, ValueId> value_of_;                       // layer id -> its output
   std::map<std::string, std::vector<const LayerSpec*>> readers_;  // layer id -> layers that read it
   std::map<ValueId, Spread> spreads_;                             // of values that are not whole
-  std::map<ValueId, std::map<Spread, ValueId>> conversions_;      // value -> the same value as others read it
+  std::map<ValueId, std::int64_t> heights_;                       // whole, of values in rows
+  std::map<ValueId, std::vector<Conversion>> conversions_;        // value -> the same value as others read it
+  std::vector<std::pair<ValueId, ValueId>> gradient_parts_;       // of parameters, and what they add up to
   std::map<ValueId, std::vector<ValueId>> gradients_;             // value -> contributions to its gradient
   std::vector<bool> trains_;                                      // whether a parameter lies behind the value
   int current_ = -1;

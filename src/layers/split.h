@@ -13,9 +13,10 @@ enum class LayerSplit {
   out_channels,  // a rank computes its channels of the output from the whole input
   in_channels,   // a rank reads its channels of the input; the ranks' outputs are summed
   groups,        // a rank has its groups of channels, of input and output alike
+  rows,          // a rank has its rows of the image, of input and output alike
 };
 
-const char* name_of(LayerSplit split);  // "none", "out_channels", "in_channels", "groups"
+const char* name_of(LayerSplit split);  // "none", "out_channels", "in_channels", "groups", "rows"
 std::optional<LayerSplit> parse_split(std::string_view name);
 const std::vector<std::string>& split_names();
 
@@ -26,10 +27,11 @@ struct LayerPart {
   int count = 1;
 };
 
-// Where the channels of a value are.
+// Where the numbers of a value are.
 enum class Spread {
   whole,     // all on every rank, the same numbers
-  channels,  // each rank has its run of them
+  channels,  // each rank has its run of the channels
+  rows,      // each rank has its run of the image's rows (rows_of_part)
   shared,    // whole, and read by layers of which each rank has a part: their gradients are to be summed over ranks
 };
 

@@ -1,4 +1,6 @@
 // What tensor ranks exchange, by layer: a network's graph under a plan holds no collective that the split does not need.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "kernels/ops/collective.h"
@@ -30,6 +32,36 @@ TEST(TensorSplit, PairsExchangeOnceEachWayWithDropoutBetween) {
             (Lines{"F conv2: all_reduce tensor", "F fc2: all_reduce tensor", "B flat: all_reduce tensor"}));
   EXPECT_EQ(exchanges(small_vgg(), two_parts()),
             (Lines{"F conv2: all_reduce tensor", "F fc2: all_reduce tensor", "B flat: all_reduce tensor"}));
+}
+
+ModelContext rows_of_two(const NetworkSpec& network, int part = 0) {
+  ModelContext context = two_parts(part);
+  context.splits.assign(network.layers.size(), LayerSplit::rows);
+  return context;
+}
+
+// Parameters are whole: the gradients of each are added up, which is left out here.
+Lines halos(const NetworkSpec& network, const ModelContext& context) {
+  Lines lines = exchanges(network, context);
+  std::erase_if(lines, [](const std::string& line) { return line.starts_with("W"); });
+  return lines;
+}
+
+TEST(TensorSplit, ATrunkInRowsExchangesHalosOnly) {
+  // 16 rows, then 8, then 4: the images are on every rank, and pooling by 2 needs no row of another rank.
+  EXPECT_EQ(halos(small_vgg(), rows_of_two(small_vgg())),
+            (Lines{"F conv2: halo_exchange tensor rows 0..4 of 8 as -1..5", "F flat: gather_rows tensor",
+                   "B pool1: halo_add tensor rows -1..5 to 0..4 of 8"}));
+  EXPECT_EQ(halos(small_vgg(), rows_of_two(small_vgg(), 1)),
+            (Lines{"F conv2: halo_exchange tensor rows 4..8 of 8 as 3..9", "F flat: gather_rows tensor",
+                   "B pool1: halo_add tensor rows 3..9 to 4..8 of 8"}));
+}
+
+TEST(TensorSplit, GradientsOfParametersAreAddedUpOverRows) {
+  const Lines lines = exchanges(small_vgg(), rows_of_two(small_vgg()));
+  EXPECT_EQ(std::ranges::count(lines, "W conv1: all_reduce tensor"), 2);  // weight and bias
+  EXPECT_EQ(std::ranges::count(lines, "W conv2: all_reduce tensor"), 2);
+  EXPECT_EQ(std::ranges::count(lines, "W fc1: all_reduce tensor"), 0);
 }
 
 }  // namespace

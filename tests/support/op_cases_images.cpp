@@ -97,14 +97,19 @@ OpCase avg_pool_case(const std::string& name, const Shape& shape, const PoolArgs
   return b.build();
 }
 
-OpCase global_avg_pool_case(const Shape& shape) {
-  OpCaseBuilder b(fmt::format("global_avg_pool_{}", to_string(shape)));
+// `pixels`: of an image that x has some rows of; 0: it has them all.
+OpCase global_avg_pool_case(const Shape& shape, std::int64_t pixels = 0) {
+  OpCaseBuilder b(fmt::format("global_avg_pool_{}{}", to_string(shape), pixels > 0 ? "_part" : ""));
+  GlobalAvgPoolForward forward;
+  forward.pixels = pixels;
+  GlobalAvgPoolBackward backward;
+  backward.pixels = pixels;
   const int x = b.activation("x", shape);
   const int dy = b.activation("dy", {shape[0], shape[1]});
   const int y = b.made("y", {shape[0], shape[1]});
   const int dx = b.made("dx", shape);
-  b.step(GlobalAvgPoolForward(), {x}, {y});
-  b.step(GlobalAvgPoolBackward(), {dy}, {dx}).objective(y, dy).gradient(x, dx);
+  b.step(forward, {x}, {y});
+  b.step(backward, {dy}, {dx}).objective(y, dy).gradient(x, dx);
   return b.build();
 }
 
@@ -233,6 +238,8 @@ void add_image_cases(std::vector<OpCase>& cases) {
   }
   for (const Shape& shape : {Shape{2, 16, 7, 7}, Shape{3, 5, 4, 3}, Shape{1, 32, 1, 1}, Shape{1, 2, 50, 50}})
     cases.push_back(global_avg_pool_case(shape));
+  cases.push_back(global_avg_pool_case({2, 16, 3, 7}, 49));
+  cases.push_back(global_avg_pool_case({2, 5, 1, 4}, 12));
 
   for (const bool relu : {false, true}) {
     cases.push_back(dropout_case({3, 7, 5, 3}, 0.3, false, relu));

@@ -27,6 +27,11 @@ PlanConfig by(const std::string& split) {
   return {.tp = 2, .split = {{"*", "none"}, {"*conv[0-9]*", split}, {"pw*", split}, {"fc1", split}}};
 }
 
+// Images by rows: 2 ranks have equal parts of most, 3 of few.
+PlanConfig rows(std::int64_t ranks) {
+  return {.tp = ranks, .split = {{"*", "rows"}}};
+}
+
 std::vector<NamedPlan> plans() {
   return {{"dp2", {.dp = 2}},
           {"dp4", {.dp = 4}},
@@ -34,6 +39,9 @@ std::vector<NamedPlan> plans() {
           {"tp2_auto", {.tp = 2}},
           {"tp2_in", by("in_channels")},
           {"tp2_out", by("out_channels")},
+          {"tp2_rows", rows(2)},
+          {"tp3_rows", rows(3)},
+          {"tp4_rows", rows(4)},
           {"pp2_gpipe", pipeline(2, "gpipe")},
           {"pp2_1f1b", pipeline(2, "1f1b")},
           {"pp3_1f1b", pipeline(3, "1f1b")},
@@ -44,6 +52,8 @@ std::vector<NamedPlan> plans() {
           {"pp3_zero_bubble", pipeline(3, "zero-bubble")},
           {"pp4_zero_bubble_h2", pipeline(4, "zero-bubble-h2")},
           {"dp2_tp2", {.dp = 2, .tp = 2}},
+          {"dp2_tp2_rows", {.dp = 2, .tp = 2, .split = {{"*", "rows"}}}},
+          {"tp2_pp2_rows", {.tp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 4, .split = {{"*", "rows"}}}},
           {"dp2_pp2", {.dp = 2, .pp = 2, .micro_batches = 2}},
           {"tp2_pp2", {.tp = 2, .pp = 2, .micro_batches = 4}},
           {"dp2_tp2_pp2", {.dp = 2, .tp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 2}}};
@@ -164,12 +174,60 @@ TEST(FoldedBatchNorm, GroupsMaySpanReplicas) {
   }
 }
 
+// Values go between rows, channels and whole, each way.
+TEST(FoldedRows, MeetOtherSplits) {
+  const FoldRun single = run_fold(small_tutorial(), {}, {});
+  const std::vector<std::vector<TensorSplit>> mixtures = {
+      {{"*", "none"}, {"conv2", "rows"}},
+      {{"*", "none"}, {"conv1", "rows"}},
+      {{"*", "none"}, {"conv1", "rows"}, {"conv2", "out_channels"}},
+      {{"*", "none"}, {"conv1", "out_channels"}, {"conv2", "rows"}},
+      {{"*", "none"}, {"conv1", "rows"}, {"conv2", "in_channels"}, {"fc1", "out_channels"}},
+      {{"conv1", "rows"}}};
+  for (const std::vector<TensorSplit>& split : mixtures) {
+    SCOPED_TRACE(split.back().match + " by " + split.back().by);
+    expect_losses_near(run_fold(small_tutorial(), {.tp = 2, .split = split}, {}), single, 1e-4);
+  }
+}
+
+// Windows whose padding, stride and dilation leave ranks with other rows than they had; a maximum whose padding is no
+// zero; channels that no block divides.
+TEST(FoldedRows, TakeAnyWindow) {
+  const auto window = [](std::int64_t out, std::int64_t kernel, std::int64_t stride, std::int64_t pad,
+                         std::int64_t dilation) {
+    return std::vector<std::pair<std::string, FieldValue>>{{"out", out},
+                                                           {"kernel", Pair{kernel, 3}},
+                                                           {"stride", Pair{stride, 1}},
+                                                           {"pad", Pair{pad, 1}},
+                                                           {"dilation", Pair{dilation, 1}}};
+  };
+  const NetworkSpec odd = network(
+      {3, 23, 6}, 4,
+      {{"conv1", "conv2d", {}, window(6, 5, 1, 4, 2)},
+       {"tanh1", "tanh"},
+       {"max", "max_pool", {}, {{"kernel", Pair{3, 3}}, {"stride", Pair{2, 1}}, {"pad", Pair{1, 1}}}},
+       {"conv2", "conv2d", {}, window(16, 2, 1, 1, 1)},
+       {"bn2", "batch_norm"},
+       {"drop", "dropout", {}, {{"p", 0.3}}},
+       {"conv3", "conv2d", {}, window(8, 1, 2, 0, 1)},
+       {"mean", "avg_pool", {}, {{"kernel", Pair{3, 2}}, {"stride", Pair{1, 2}}, {"pad", Pair{1, 0}}}},
+       {"drop2", "dropout2d", {}, {{"p", 0.3}}},
+       {"pool", "global_avg_pool"},
+       {"fc", "linear", {}, {{"out", std::int64_t{4}}}}});
+  const FoldRun single = run_fold(odd, {}, {});
+  for (const std::int64_t ranks : {2, 3, 5}) {
+    SCOPED_TRACE(ranks);
+    expect_losses_near(run_fold(odd, rows(ranks), {}), single, 1e-4);
+  }
+}
+
 TEST(FoldedPrecision, Bf16FollowsOneRank) {
   FoldOptions options;
   options.precision = DType::bf16;
   options.steps = 10;
   const FoldRun single = run_fold(small_tutorial(), {}, options);
-  for (const PlanConfig& plan : {PlanConfig{.dp = 2}, PlanConfig{.tp = 2}, PlanConfig{.pp = 2, .micro_batches = 4}})
+  for (const PlanConfig& plan :
+       {PlanConfig{.dp = 2}, PlanConfig{.tp = 2}, rows(2), PlanConfig{.pp = 2, .micro_batches = 4}})
     // Sums in another order round to other numbers of 8 bits, 4e-3 apart; ten steps of training add some of them up.
     expect_losses_near(run_fold(small_tutorial(), plan, options), single, 1e-2);
 }
@@ -199,6 +257,17 @@ TEST(FoldedRefusal, SaysWhatWouldWork) {
   EXPECT_NE(refusal(small_resnet(), {.tp = 2, .split = {{"fc", "out_channels"}}})
                 .find("cannot be split by out_channels into 2 parts"),
             std::string::npos);
+  EXPECT_EQ(refusal(small_mobilenet(), rows(4)),
+            "test: dw2: layer 'dw2' (conv2d), from 6 to 3 rows, cannot be split by rows into 4 parts of a row or more; "
+            "use a plan.tp of at most 3, or \"by\": \"none\" for it");
+  NetworkSpec inside = odd_network();
+  for (LayerSpec& layer : inside.layers)
+    if (layer.id == "pool") {
+      layer.values.set("pad", Pair{1, 1});
+      layer.values.set("count_pad", false);
+    }
+  EXPECT_EQ(refusal(inside, rows(2)),
+            "test: pool: layer 'pool' (avg_pool) cannot be split by rows; use \"by\": \"none\" for it");
   FoldOptions lars;
   lars.optimizer.kind = OptimizerKind::lars;
   EXPECT_NE(refusal(small_tutorial(), {.tp = 2}, lars).find("lars needs the norm of whole parameters"),
