@@ -6,10 +6,11 @@
 #include <memory>
 
 #include "kernels/ops/collective.h"
-#include "kernels/ops/halo.h"
 #include "kernels/ops/loss.h"
 #include "kernels/ops/prepare_images.h"
 #include "kernels/ops/shape_ops.h"
+#include "layers/split_choice.h"
+#include "layers/spread_conversion.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -24,10 +25,9 @@ struct BuiltLayer {
 };
 
 // A value as other layers read it.
-struct Conversion {
+struct ReadAs {
   Spread spread = Spread::whole;
-  RowMoves moves = {};  // of rows that were fetched, or left out
-  RowEdge edge = RowEdge::zero;
+  SpreadConversion by = {};
   ValueId value = kNoValue;
 };
 
@@ -197,7 +197,7 @@ class NetworkBuilder final : public LayerBuilder {
       const std::unique_ptr<Layer> whole = type->make(spec.values);
       const Shape whole_out = whole->infer_shape(whole_shapes);
       check_size(whole_out);
-      const LayerSplit split = choose_split(spec, *whole, whole_shapes, info.in);
+      const LayerSplit split = split_of(spec, *whole, whole_shapes, info.in);
       built.split = split;
       if (split != LayerSplit::whole) built.layer->narrow({split, context_.tensor_part, context_.tensor_parts});
       current_ = layer_count();  // what is added for it belongs to it
@@ -265,33 +265,19 @@ class NetworkBuilder final : public LayerBuilder {
     return shape;
   }
 
-  LayerSplit choose_split(const LayerSpec& spec, const Layer& layer, std::span<const Shape> in,
-                          std::span<const ValueId> values) const {
+  LayerSplit split_of(const LayerSpec& spec, const Layer& layer, std::span<const Shape> in,
+                      std::span<const ValueId> values) const {
     if (!divided()) return LayerSplit::whole;
     const auto index = static_cast<std::size_t>(layer_count());
-    const std::vector<LayerSplit> possible = layer.splits(in, context_.tensor_parts);
-    const auto can = [&](LayerSplit split) { return std::ranges::find(possible, split) != possible.end(); };
-    const bool rows_come = std::ranges::all_of(values, [&](ValueId id) { return spread_of(id) == Spread::rows; });
-    if (index < context_.splits.size() && context_.splits[index]) {
-      const LayerSplit named = *context_.splits[index];
-      if (named == LayerSplit::rows) {
-        if (can_take_rows(layer, in)) return named;
-        if (reads_image(layer, in)) fail_rows(spec, layer, in);
-        return LayerSplit::whole;
-      }
-      if (named == LayerSplit::whole && rows_come && layer.row_window() && layer.row_window()->is_local())
-        return LayerSplit::rows;  // whole or not, it is the same work: there is nothing to gather for
-      if (named != LayerSplit::whole && !can(named)) fail_split(spec, layer, in, named);
-      return named;
-    }
-    if (rows_come && can_take_rows(layer, in)) return LayerSplit::rows;
-    // What comes in parts is read in parts; what is whole is divided where the parts can be read so by the next
-    // product.
-    if (spread_of(values[0]) == Spread::channels)
-      return can(LayerSplit::groups)        ? LayerSplit::groups
-             : can(LayerSplit::in_channels) ? LayerSplit::in_channels
-                                            : LayerSplit::whole;
-    return can(LayerSplit::out_channels) && is_read_by_products(spec.id) ? LayerSplit::out_channels : LayerSplit::whole;
+    std::vector<Spread> come;
+    for (const ValueId value : values) come.push_back(spread_of(value));
+    return choose_split({.spec = spec,
+                         .layer = layer,
+                         .in = in,
+                         .come = come,
+                         .named = index < context_.splits.size() ? context_.splits[index] : std::nullopt,
+                         .parts = context_.tensor_parts,
+                         .is_read_by_products = [&] { return is_read_by_products(spec.id); }});
   }
 
   // Whether all that read the layer, beyond layers that are local to channels, are products.
@@ -303,40 +289,6 @@ class NetworkBuilder final : public LayerBuilder {
       return layer->sums_over_channels() ||
              (layer->is_channel_local() && reader->in.size() == 1 && is_read_by_products(reader->id));
     });
-  }
-
-  bool has_rows_for_all(const Shape& shape) const { return shape.rank() == 4 && shape[2] >= context_.tensor_parts; }
-
-  bool can_take_rows(const Layer& layer, std::span<const Shape> in) const {
-    if (!std::ranges::all_of(in, [&](const Shape& shape) { return has_rows_for_all(shape); })) return false;
-    return layer.sums_over_rows() || (layer.row_window() && has_rows_for_all(layer.infer_shape(in)));
-  }
-
-  // Other layers (flatten, linear, a loss) need the whole, whatever rule names them.
-  static bool reads_image(const Layer& layer, std::span<const Shape> in) {
-    return in[0].rank() == 4 && (layer.sums_over_rows() || layer.infer_shape(in).rank() == 4);
-  }
-
-  [[noreturn]] void fail_rows(const LayerSpec& spec, const Layer& layer, std::span<const Shape> in) const {
-    const Shape out = layer.infer_shape(in);
-    if (!layer.sums_over_rows() && !layer.row_window())
-      fail_input("{}: layer '{}' ({}) cannot be split by rows; use \"by\": \"none\" for it", spec.place, spec.id,
-                 spec.type);
-    const std::int64_t rows = out.rank() == 4 ? std::min(in[0][2], out[2]) : in[0][2];
-    fail_input(
-        "{}: layer '{}' ({}), from {} to {} rows, cannot be split by rows into {} parts of a row or more; use a "
-        "plan.tp of at most {}, or \"by\": \"none\" for it",
-        spec.place, spec.id, spec.type, in[0][2], out.rank() == 4 ? out[2] : 1, context_.tensor_parts, rows);
-  }
-
-  [[noreturn]] void fail_split(const LayerSpec& spec, const Layer& layer, std::span<const Shape> in,
-                               LayerSplit split) const {
-    const auto channels = [](const Shape& shape) { return shape.rank() > 1 ? shape[1] : 1; };
-    fail_input(
-        "{}: layer '{}' ({}), from {} to {} channels, cannot be split by {} into {} parts; use a plan.tp that "
-        "divides them, or \"by\": \"none\"",
-        spec.place, spec.id, spec.type, channels(in[0]), channels(layer.infer_shape(in)), name_of(split),
-        context_.tensor_parts);
   }
 
   Spread spread_read(const Layer& layer, LayerSplit split, std::span<const ValueId> in) const {
@@ -358,75 +310,35 @@ class NetworkBuilder final : public LayerBuilder {
     const Spread has = spread_of(value);
     if (has == wanted || !divided()) return value;
     if (has != Spread::whole && wanted != Spread::whole) return as_spread(as_spread(value, Spread::whole), wanted);
-    Conversion conversion{.spread = wanted};
-    Shape shape = whole_shape(value);
-    if (wanted == Spread::channels) shape[1] /= context_.tensor_parts;
-    if (has == Spread::rows) conversion.moves = moves_for_whole(shape[2], context_.tensor_part, context_.tensor_parts);
-    if (wanted == Spread::rows) {
-      conversion.moves = moves_for({}, shape[2], shape[2], context_.tensor_part, context_.tensor_parts);
-      shape[2] = conversion.moves.mine().count();
-    }
-    const auto [converted, added] = convert(value, std::move(conversion), shape);
-    if (!added) return converted;
-    if (wanted == Spread::shared)
-      emit(Reshape{}, {value}, {converted});
-    else if (wanted == Spread::rows)
-      emit(take_rows(whole_shape(value)[2]), {value}, {converted});
-    else if (wanted == Spread::channels)
-      emit(take_own_channels(shape[1]), {value}, {converted});
-    else if (has == Spread::rows)
-      emit(gather_rows(shape[2]), {value}, {converted});
-    else
-      emit(GatherChannels{}, {value}, {converted});
-    return converted;
+    return convert(value, wanted,
+                   convert_spread(has, wanted, whole_shape(value), context_.tensor_part, context_.tensor_parts));
   }
 
   // The rows of the value that this rank's rows of the layer's output need.
   ValueId with_rows_for(const Layer& layer, ValueId value, const Shape& whole_out) {
     const std::optional<RowWindow> window = layer.row_window();
     if (!window) return as_spread(value, Spread::rows);
-    Conversion conversion{.spread = Spread::rows, .edge = window->edge};
-    conversion.moves =
-        moves_for(*window, whole_shape(value)[2], whole_out[2], context_.tensor_part, context_.tensor_parts);
-    const bool fetches = conversion.moves.wants != conversion.moves.has;
-    Shape shape = whole_shape(value);
-    shape[2] = conversion.moves.wanted().count();
-    if (fetches && spread_of(value) == Spread::whole && !trains(value)) {
-      // Images are on every rank, and nobody asks for their gradient.
-      TakeRows op;
-      op.first_row = conversion.moves.wanted().begin;
-      op.edge = conversion.edge;
-      const auto [converted, added] = convert(value, std::move(conversion), shape);
-      if (added) emit(op, {value}, {converted});
-      return converted;
-    }
-    const ValueId own = as_spread(value, Spread::rows);
-    if (!fetches) return own;
-    HaloExchange op;
-    op.moves = conversion.moves;
-    op.edge = conversion.edge;
-    const auto [converted, added] = convert(own, std::move(conversion), shape);
-    if (added) emit(op, {own}, {converted});
-    return converted;
+    const Shape whole = whole_shape(value);
+    const RowMoves moves =
+        moves_for(*window, whole[2], whole_out[2], context_.tensor_part, context_.tensor_parts);
+    if (moves.wants == moves.has) return as_spread(value, Spread::rows);
+    // Images are on every rank, and nobody asks for their gradient.
+    if (spread_of(value) == Spread::whole && !trains(value))
+      return convert(value, Spread::rows, cut_rows(moves, window->edge, whole));
+    return convert(as_spread(value, Spread::rows), Spread::rows, fetch_rows(moves, window->edge, whole));
   }
 
-  struct Converted {
-    ValueId value;
-    bool added;  // now: its node is still to be added
-  };
-  Converted convert(ValueId value, Conversion conversion, const Shape& shape) {
-    for (const Conversion& known : conversions_[value])
-      if (known.spread == conversion.spread && known.edge == conversion.edge &&
-          known.moves.wants == conversion.moves.wants)
-        return {known.value, false};
-    const bool halo = spread_of(value) == Spread::rows && conversion.spread == Spread::rows;
-    const char* how = halo ? " halo" : suffix_of(conversion.spread);
-    conversion.value = new_value({graph_[value].name + how, shape, graph_[value].dtype, Role::activation});
-    trains_[static_cast<std::size_t>(conversion.value)] = trains(value);
-    spreads_[conversion.value] = conversion.spread;
-    if (conversion.spread == Spread::rows) heights_[conversion.value] = whole_shape(value)[2];
-    conversions_[value].push_back(conversion);
-    return {conversion.value, true};
+  ValueId convert(ValueId value, Spread wanted, SpreadConversion by) {
+    for (const ReadAs& known : conversions_[value])
+      if (known.spread == wanted && known.by.rows == by.rows && known.by.edge == by.edge) return known.value;
+    const ValueId converted =
+        new_value({graph_[value].name + suffix_of(wanted), by.shape, graph_[value].dtype, Role::activation});
+    trains_[static_cast<std::size_t>(converted)] = trains(value);
+    spreads_[converted] = wanted;
+    if (wanted == Spread::rows) heights_[converted] = whole_shape(value)[2];
+    add(by.forward, {value}, {converted}, Phase::forward);
+    conversions_[value].push_back({wanted, std::move(by), converted});
+    return converted;
   }
 
   static const char* suffix_of(Spread spread) {
@@ -441,24 +353,6 @@ class NetworkBuilder final : public LayerBuilder {
         return " shared";
     }
     return "";
-  }
-
-  TakeRows take_rows(std::int64_t height) const {
-    TakeRows op;
-    op.first_row = rows_of_part(height, context_.tensor_part, context_.tensor_parts).begin;
-    return op;
-  }
-
-  GatherRows gather_rows(std::int64_t height) const {
-    GatherRows op;
-    op.moves = moves_for_whole(height, context_.tensor_part, context_.tensor_parts);
-    return op;
-  }
-
-  SplitChannels take_own_channels(std::int64_t channels) const {
-    SplitChannels op;
-    op.first_channel = {context_.tensor_part * channels};
-    return op;
   }
 
   // Each rank's output is a part of the sum.
@@ -477,37 +371,15 @@ class NetworkBuilder final : public LayerBuilder {
   void add_gradients_of_conversions(ValueId value) {
     const auto found = conversions_.find(value);
     if (found == conversions_.end()) return;
-    for (const Conversion& conversion : found->second) {
-      add_gradients_of_conversions(conversion.value);
-      const auto gradients = gradients_.find(conversion.value);
+    for (const ReadAs& read : found->second) {
+      add_gradients_of_conversions(read.value);
+      const auto gradients = gradients_.find(read.value);
       if (gradients == gradients_.end()) continue;
       const ValueId gradient = sum_of(gradients->second);
       const ValueId back =
           new_value({"d " + graph_[value].name, graph_[value].shape, graph_[value].dtype, Role::gradient});
-      add_gradient_of(conversion, value, gradient, back);
+      add(read.by.backward, {gradient}, {back}, Phase::backward_input);
       gradients_[value].push_back(back);
-    }
-  }
-
-  void add_gradient_of(const Conversion& conversion, ValueId value, ValueId gradient, ValueId back) {
-    const Spread had = spread_of(value);
-    const std::int64_t height = graph_[value].shape.rank() == 4 ? whole_shape(value)[2] : 0;
-    if (conversion.spread == Spread::shared) {
-      AllReduce op;
-      op.axis = Axis::tensor;
-      emit(op, {gradient}, {back}, Phase::backward_input);
-    } else if (conversion.spread == Spread::rows && had == Spread::rows) {
-      HaloAdd op;
-      op.moves = conversion.moves;
-      emit(op, {gradient}, {back}, Phase::backward_input);
-    } else if (conversion.spread == Spread::rows) {
-      emit(gather_rows(height), {gradient}, {back}, Phase::backward_input);
-    } else if (conversion.spread == Spread::channels) {
-      emit(GatherChannels{}, {gradient}, {back}, Phase::backward_input);
-    } else if (had == Spread::rows) {
-      emit(take_rows(height), {gradient}, {back}, Phase::backward_input);
-    } else {
-      emit(take_own_channels(graph_[value].shape[1]), {gradient}, {back}, Phase::backward_input);
     }
   }
 
@@ -582,7 +454,7 @@ class NetworkBuilder final : public LayerBuilder {
   std::map<std::string, std::vector<const LayerSpec*>> readers_;  // layer id -> layers that read it
   std::map<ValueId, Spread> spreads_;                             // of values that are not whole
   std::map<ValueId, std::int64_t> heights_;                       // whole, of values in rows
-  std::map<ValueId, std::vector<Conversion>> conversions_;        // value -> the same value as others read it
+  std::map<ValueId, std::vector<ReadAs>> conversions_;            // value -> the same value as others read it
   std::vector<std::pair<ValueId, ValueId>> gradient_parts_;       // of parameters, and what they add up to
   std::map<ValueId, std::vector<ValueId>> gradients_;             // value -> contributions to its gradient
   std::vector<bool> trains_;                                      // whether a parameter lies behind the value

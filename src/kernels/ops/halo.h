@@ -62,8 +62,8 @@ struct RowExchange : Exchange {
 
   RowExchange() { axis = Axis::tensor; }
   std::string attributes() const override {
-    return fmt::format("{} rows {}..{} of {} as {}..{}", name_of(axis), moves.mine().begin, moves.mine().end,
-                       moves.has.back().end, moves.wanted().begin, moves.wanted().end);
+    return fmt::format("{} rows {}..{} of {}", name_of(axis), moves.wanted().begin, moves.wanted().end,
+                       moves.has.back().end);
   }
   double sent_bytes(double in, double, double) const override {
     return in / static_cast<double>(moves.mine().count()) * static_cast<double>(moves.given());
@@ -89,8 +89,8 @@ struct HaloAdd final : Exchange {
   HaloAdd() { axis = Axis::tensor; }
   std::string_view name() const override { return "halo_add"; }
   std::string attributes() const override {
-    return fmt::format("{} rows {}..{} to {}..{} of {}", name_of(axis), moves.wanted().begin, moves.wanted().end,
-                       moves.mine().begin, moves.mine().end, moves.has.back().end);
+    return fmt::format("{} rows {}..{} of {}", name_of(axis), moves.wanted().begin, moves.wanted().end,
+                       moves.has.back().end);
   }
   double sent_bytes(double in, double, double) const override {
     return in / static_cast<double>(moves.wanted().count()) * static_cast<double>(moves.taken());

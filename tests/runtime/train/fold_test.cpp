@@ -221,6 +221,20 @@ TEST(FoldedRows, TakeAnyWindow) {
   }
 }
 
+// A checkpoint holds whole tensors: what ranks had in rows others take in channels, and one rank whole.
+TEST(FoldedCheckpoint, OfOnePlanLoadsInAnother) {
+  FoldOptions options;
+  options.optimizer.momentum = 0.9;
+  for (const auto& make : {small_tutorial, small_resnet}) {
+    const FoldRun single = run_fold(make(), {}, options);
+    const PlanConfig channels{.tp = 2};
+    const std::vector<std::pair<PlanConfig, PlanConfig>> turns = {
+        {rows(2), {}}, {{}, rows(3)}, {rows(4), channels}, {channels, rows(2)}, {channels, {}}};
+    for (const auto& [first, then] : turns)
+      expect_losses_near(run_fold_in_turns(make(), first, then, options), single, 1e-4);
+  }
+}
+
 TEST(FoldedPrecision, Bf16FollowsOneRank) {
   FoldOptions options;
   options.precision = DType::bf16;
