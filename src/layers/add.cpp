@@ -20,6 +20,7 @@ class AddLayer final : public Layer {
   }
 
   bool is_channel_local() const override { return true; }
+  bool is_element_wise() const override { return true; }
   std::optional<RowWindow> row_window() const override { return RowWindow{}; }
 
   void forward(LayerBuilder& b) const override {

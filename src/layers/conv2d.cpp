@@ -77,6 +77,7 @@ class Conv2dLayer final : public Layer {
   void narrow(const LayerPart& part) override {
     switch (part.split) {
       case LayerSplit::whole:
+      case LayerSplit::blocks:
         return;
       case LayerSplit::in_channels:
         adds_bias_ = part.index == 0;  // once in the sum

@@ -121,6 +121,8 @@ class Layer {
   virtual std::optional<RowWindow> row_window() const { return std::nullopt; }
   // Whether an output is a sum over the rows of the input, so that a rank can make its rows' part of the sum.
   virtual bool sums_over_rows() const { return false; }
+  // Whether each number of the output depends on the same number of each input only.
+  virtual bool is_element_wise() const { return false; }
   // How else it may be divided into this many parts, for whole inputs of these shapes.
   virtual std::vector<LayerSplit> splits(std::span<const Shape> /*in*/, int /*parts*/) const { return {}; }
   // Become one part of it. Only for what splits() named, or by rows, whose padding then comes with the input.

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "kernels/ops/collective.h"
+#include "kernels/ops/grid.h"
 #include "kernels/ops/loss.h"
 #include "kernels/ops/prepare_images.h"
 #include "kernels/ops/shape_ops.h"
@@ -238,8 +239,15 @@ class NetworkBuilder final : public LayerBuilder {
                      BuiltLayer& built, LayerInfo& info) {
     check_size(whole.shape);
     Shard shard;
-    for (int dim = 0; dim < whole.shape.rank(); ++dim)
-      if (parameter.shape[dim] != whole.shape[dim]) shard = {dim, context_.tensor_part, context_.tensor_parts};
+    if (built.split == LayerSplit::blocks) {
+      // Rank (i, j) has the outputs of its column and the inputs of its row: so a column gathers all inputs.
+      const TensorGrid grid{grid_side(context_.tensor_parts), context_.tensor_part};
+      shard = {.dim = 0, .index = grid.column(), .count = grid.side};
+      if (whole.shape.rank() == 2) shard.column = grid.row(), shard.columns = grid.side;
+    } else {
+      for (int dim = 0; dim < whole.shape.rank(); ++dim)
+        if (parameter.shape[dim] != whole.shape[dim]) shard = {dim, context_.tensor_part, context_.tensor_parts};
+    }
     const std::string name = spec.id + "." + parameter.name;
     const ValueId value =
         new_value({name, parameter.shape, DType::f32, parameter.trained ? Role::parameter : Role::state});
@@ -262,6 +270,8 @@ class NetworkBuilder final : public LayerBuilder {
     Shape shape = graph_[value].shape;
     if (spread_of(value) == Spread::channels) shape[1] *= context_.tensor_parts;
     if (spread_of(value) == Spread::rows) shape[2] = heights_.at(value);
+    if (spread_of(value) == Spread::blocks)
+      for (const int dim : {0, 1}) shape[dim] *= grid_side(context_.tensor_parts);
     return shape;
   }
 
@@ -295,13 +305,14 @@ class NetworkBuilder final : public LayerBuilder {
     if (split == LayerSplit::out_channels) return Spread::shared;
     if (split == LayerSplit::in_channels || split == LayerSplit::groups) return Spread::channels;
     if (split == LayerSplit::rows) return Spread::rows;
+    if (split == LayerSplit::blocks) return Spread::blocks;
     const bool in_parts = std::ranges::all_of(in, [&](ValueId value) { return spread_of(value) == Spread::channels; });
     return in_parts && layer.is_channel_local() ? Spread::channels : Spread::whole;
   }
 
   static Spread spread_written(LayerSplit split, Spread reads) {
     if (split == LayerSplit::in_channels) return Spread::whole;
-    if (split == LayerSplit::whole || split == LayerSplit::rows) return reads;
+    if (split == LayerSplit::whole || split == LayerSplit::rows || split == LayerSplit::blocks) return reads;
     return Spread::channels;
   }
 
@@ -349,6 +360,8 @@ class NetworkBuilder final : public LayerBuilder {
         return " part";
       case Spread::rows:
         return " rows";
+      case Spread::blocks:
+        return " block";
       case Spread::shared:
         return " shared";
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/ops/grid.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -17,13 +18,17 @@ class SplitChooser {
     if (q_.named == LayerSplit::rows) return by_rows();
     if (q_.named == LayerSplit::whole && rows_come && q_.layer.row_window() && q_.layer.row_window()->is_local())
       return LayerSplit::rows;  // whole or not, it is the same work: there is nothing to gather for
+    const bool blocks_come = std::ranges::all_of(q_.come, [](Spread spread) { return spread == Spread::blocks; });
+    if (blocks_come && q_.layer.is_element_wise()) return LayerSplit::blocks;
     if (q_.named) {
+      if (q_.named == LayerSplit::blocks && !can(LayerSplit::blocks)) fail_blocks();
       if (q_.named != LayerSplit::whole && !can(*q_.named)) fail_channels(*q_.named);
       return *q_.named;
     }
     // What comes in parts is read in parts; what is whole is divided where the parts can be read so by the next
     // product.
     if (rows_come && can_take_rows()) return LayerSplit::rows;
+    if (blocks_come && can(LayerSplit::blocks)) return LayerSplit::blocks;
     if (q_.come[0] == Spread::channels)
       return can(LayerSplit::groups)        ? LayerSplit::groups
              : can(LayerSplit::in_channels) ? LayerSplit::in_channels
@@ -62,6 +67,20 @@ class SplitChooser {
         "plan.tp of at most {}, or \"by\": \"none\" for it",
         q_.spec.place, q_.spec.id, q_.spec.type, in_rows, out.rank() == 4 ? out_rows : 1, q_.parts,
         std::min(in_rows, out_rows));
+  }
+
+  [[noreturn]] void fail_blocks() const {
+    const std::string who = fmt::format("{}: layer '{}' ({})", q_.spec.place, q_.spec.id, q_.spec.type);
+    const int side = grid_side(q_.parts);
+    if (side == 0)
+      fail_input("{} cannot be split by blocks among {} ranks, which make no square; use a plan.tp of 4, 9 or 16", who,
+                 q_.parts);
+    if (q_.in[0].rank() != 2)
+      fail_input("{} cannot be split by blocks, which only linear layers can; use \"by\": \"none\" for it", who);
+    fail_input(
+        "{}, from {} to {} features of {} samples, cannot be split into {} by {} blocks; {} must divide all three, or "
+        "use \"by\": \"none\" for it",
+        who, q_.in[0][1], q_.layer.infer_shape(q_.in)[1], q_.in[0][0], side, side, side);
   }
 
   [[noreturn]] void fail_channels(LayerSplit split) const {

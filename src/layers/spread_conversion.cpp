@@ -1,5 +1,6 @@
 #include "layers/spread_conversion.h"
 
+#include "kernels/ops/grid.h"
 #include "kernels/ops/shape_ops.h"
 #include "runtime/core/error.h"
 
@@ -57,6 +58,15 @@ SpreadConversion convert_spread(Spread from, Spread to, const Shape& whole, int 
       const OpPtr gather = gather_rows(whole, part, parts);
       if (to == Spread::whole) return {gather, take, whole};
       return {take, gather, mine, own.has};
+    }
+    case Spread::blocks: {
+      TakeBlock take;
+      take.grid = {grid_side(parts), part};
+      GatherBlocks gather;
+      gather.grid = take.grid;
+      for (const int dim : {0, 1}) mine[dim] /= take.grid.side;
+      if (to == Spread::whole) return {shared_op(gather), shared_op(take), whole};
+      return {shared_op(take), shared_op(gather), mine};
     }
     case Spread::whole:
       break;

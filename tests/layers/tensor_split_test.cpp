@@ -64,5 +64,30 @@ TEST(TensorSplit, GradientsOfParametersAreAddedUpOverRows) {
   EXPECT_EQ(std::ranges::count(lines, "W fc1: all_reduce tensor"), 0);
 }
 
+TEST(TensorSplit, BlocksGatherAlongTheGridAndKeepBlocksOnly) {
+  const NetworkSpec net = small_lenet();
+  ModelContext context = {.batch = 4, .global_batch = 4, .bn_group = 2, .tensor_parts = 4, .tensor_part = 2};
+  for (const LayerSpec& layer : net.layers)
+    context.splits.push_back(layer.id == "fc1" || layer.id == "fc2" ? LayerSplit::blocks : LayerSplit::whole);
+  const Lines lines = exchanges(net, context);
+  // The sigmoid and the tanh between stay in blocks; fc3 reads the whole.
+  EXPECT_EQ((Lines{lines.begin(), lines.begin() + 5}),
+            (Lines{"F fc1: grid_gather tensor grid row", "F fc1: grid_gather tensor grid column",
+                   "F fc2: grid_gather tensor grid row", "F fc2: grid_gather tensor grid column",
+                   "F fc3: gather_blocks tensor"}));
+  EXPECT_EQ(std::ranges::count(lines, "B fc2: grid_sum_scatter tensor grid row"), 1);
+  EXPECT_EQ(std::ranges::count(lines, "W fc2: grid_sum_scatter tensor grid column"), 1);
+  EXPECT_EQ(std::ranges::count(lines, "W fc2: grid_sum tensor grid column"), 1);  // bias
+
+  const Graph graph = build_graph(net, context, Mode::train);
+  const auto weight = std::ranges::find(graph.parameters, "fc2.weight", &Parameter::name);
+  ASSERT_NE(weight, graph.parameters.end());
+  EXPECT_EQ(graph[weight->value].shape, (Shape{8, 12}));  // of 16 x 24
+  EXPECT_EQ(graph[weight->gradient].shape, (Shape{8, 12}));
+  // Rank 2 is in row 1, column 0: the first outputs, the second half of the inputs.
+  EXPECT_EQ(weight->shard.index, 0);
+  EXPECT_EQ(weight->shard.column, 1);
+}
+
 }  // namespace
 }  // namespace trifold::test

@@ -88,7 +88,7 @@ const NestedType& plan_section() {
                                                 .help = "ids of layers, * for any letters"},
                                                {.name = "by",
                                                 .kind = FieldKind::choice,
-                                                .choices = {"auto", "none", "out_channels", "in_channels", "groups", "rows"},
+                                                .choices = {"auto", "none", "out_channels", "in_channels", "groups", "rows", "blocks"},
                                                 .help = "what each device has a part of"}}}}},
                         {.name = "sync",
                          .help = "how replicas agree",

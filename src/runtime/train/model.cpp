@@ -210,9 +210,8 @@ Model::Snapshot Model::snapshot(Contents contents) const {
       to_plain(values, desc.shape, desc.layout, copy);
       values = copy;
     }
-    Shape shape = desc.shape;
+    const Shape shape = entry.shard.whole_shape(desc.shape);
     if (entry.shard.dim >= 0) {
-      shape[entry.shard.dim] *= entry.shard.count;
       std::vector<float>& whole = snapshot.storage_.emplace_back(static_cast<std::size_t>(shape.elements()));
       put_shard(values, shape, entry.shard, whole);
       values = whole;
@@ -233,8 +232,7 @@ void Model::load(const SafetensorsFile& file, Contents contents) {
       continue;
     }
     if (tensor == nullptr) fail_input("the checkpoint has no tensor '{}': it belongs to another network", entry.name);
-    Shape shape = desc.shape;
-    if (entry.shard.dim >= 0) shape[entry.shard.dim] *= entry.shard.count;
+    const Shape shape = entry.shard.whole_shape(desc.shape);
     if (tensor->shape != shape || tensor->dtype != DType::f32)
       fail_input("the checkpoint's '{}' is {} {}, this network's is f32 {}", entry.name, name_of(tensor->dtype),
                  to_string(tensor->shape), to_string(shape));

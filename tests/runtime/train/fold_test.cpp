@@ -32,6 +32,11 @@ PlanConfig rows(std::int64_t ranks) {
   return {.tp = ranks, .split = {{"*", "rows"}}};
 }
 
+// Linear layers on a grid of 2 x 2; what comes before them whole.
+PlanConfig blocks() {
+  return {.tp = 4, .split = {{"*", "none"}, {"fc1", "blocks"}}};
+}
+
 std::vector<NamedPlan> plans() {
   return {{"dp2", {.dp = 2}},
           {"dp4", {.dp = 4}},
@@ -42,6 +47,7 @@ std::vector<NamedPlan> plans() {
           {"tp2_rows", rows(2)},
           {"tp3_rows", rows(3)},
           {"tp4_rows", rows(4)},
+          {"tp4_blocks", blocks()},
           {"pp2_gpipe", pipeline(2, "gpipe")},
           {"pp2_1f1b", pipeline(2, "1f1b")},
           {"pp3_1f1b", pipeline(3, "1f1b")},
@@ -221,6 +227,25 @@ TEST(FoldedRows, TakeAnyWindow) {
   }
 }
 
+// Layers in blocks one after the other, with activations between them; replicas and stages around them.
+TEST(FoldedBlocks, FollowEachOther) {
+  FoldOptions options;
+  options.optimizer.momentum = 0.9;
+  const FoldRun single = run_fold(small_lenet(), {}, options);
+  const std::vector<TensorSplit> chain = {{"*", "none"}, {"fc*", "blocks"}};
+  const std::vector<TensorSplit> mixed = {
+      {"*", "rows"}, {"pool2", "none"}, {"fc1", "out_channels"}, {"fc2", "blocks"}, {"fc3", "none"}};
+  for (const PlanConfig& plan :
+       {PlanConfig{.tp = 4, .split = chain}, PlanConfig{.dp = 2, .tp = 4, .split = chain},
+        PlanConfig{.tp = 4, .pp = 2, .schedule = "zero-bubble", .micro_batches = 4, .split = chain},
+        PlanConfig{.tp = 4, .split = mixed}}) {
+    SCOPED_TRACE(to_string(Mesh{static_cast<int>(plan.dp), static_cast<int>(plan.pp), 4}));
+    expect_losses_near(run_fold(small_lenet(), plan, options), single, 1e-4);
+  }
+  expect_losses_near(run_fold_in_turns(small_lenet(), {.tp = 4, .split = chain}, {}, options), single, 1e-4);
+  expect_losses_near(run_fold_in_turns(small_lenet(), {.tp = 2}, {.tp = 4, .split = chain}, options), single, 1e-4);
+}
+
 // A checkpoint holds whole tensors: what ranks had in rows others take in channels, and one rank whole.
 TEST(FoldedCheckpoint, OfOnePlanLoadsInAnother) {
   FoldOptions options;
@@ -282,6 +307,14 @@ TEST(FoldedRefusal, SaysWhatWouldWork) {
     }
   EXPECT_EQ(refusal(inside, rows(2)),
             "test: pool: layer 'pool' (avg_pool) cannot be split by rows; use \"by\": \"none\" for it");
+  EXPECT_EQ(refusal(small_tutorial(), {.tp = 2, .split = {{"fc1", "blocks"}}}),
+            "test: fc1: layer 'fc1' (linear) cannot be split by blocks among 2 ranks, which make no square; use a "
+            "plan.tp of 4, 9 or 16");
+  EXPECT_EQ(refusal(small_vgg(), {.tp = 4, .split = {{"fc2", "blocks"}}}),
+            "test: fc2: layer 'fc2' (linear), from 40 to 7 features of 16 samples, cannot be split into 2 by 2 blocks; 2 "
+            "must divide all three, or use \"by\": \"none\" for it");
+  EXPECT_NE(refusal(small_vgg(), {.tp = 4, .split = {{"conv1", "blocks"}}}).find("which only linear layers can"),
+            std::string::npos);
   FoldOptions lars;
   lars.optimizer.kind = OptimizerKind::lars;
   EXPECT_NE(refusal(small_tutorial(), {.tp = 2}, lars).find("lars needs the norm of whole parameters"),
