@@ -14,6 +14,8 @@ class ActivationLayer final : public Layer {
   Shape infer_shape(std::span<const Shape> in) const override { return in[0]; }
 
   bool is_channel_local() const override { return true; }
+  bool is_element_wise() const override { return true; }
+  std::optional<RowWindow> row_window() const override { return RowWindow{}; }
 
   void forward(LayerBuilder& b) const override {
     ActivationForward op;

@@ -20,6 +20,8 @@ class AddLayer final : public Layer {
   }
 
   bool is_channel_local() const override { return true; }
+  bool is_element_wise() const override { return true; }
+  std::optional<RowWindow> row_window() const override { return RowWindow{}; }
 
   void forward(LayerBuilder& b) const override {
     const Shape shape = b.shape(b.out());  // a copy: making values may move the graph's own

@@ -12,6 +12,12 @@ class AvgPoolLayer final : public Layer {
   Shape infer_shape(std::span<const Shape> in) const override { return pool_shape(args_, in[0]); }
 
   bool is_channel_local() const override { return true; }
+  // A mean over what lies inside would count the padding that comes with the rows.
+  std::optional<RowWindow> row_window() const override {
+    if (!count_pad_ && args_.pad[0] > 0) return std::nullopt;
+    return pool_rows(args_, RowEdge::zero);
+  }
+  void narrow(const LayerPart&) override { args_.pad[0] = 0; }
 
   void forward(LayerBuilder& b) const override {
     AvgPoolForward op;

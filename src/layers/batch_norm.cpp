@@ -30,6 +30,7 @@ class BatchNormLayer final : public Layer {
   }
 
   bool is_channel_local() const override { return true; }
+  std::optional<RowWindow> row_window() const override { return RowWindow{}; }
 
   void forward(LayerBuilder& b) const override {
     const Shape x = b.shape(b.in());  // a copy: making values may move the graph's own
@@ -43,9 +44,11 @@ class BatchNormLayer final : public Layer {
       BatchNormStatistics op;
       op.group = groups.samples;
       op.eps = eps_;
-      op.momentum = b.context().replicas > 1 ? 0 : momentum_;
+      const bool in_rows = !b.part(b.in()).rows.empty();
+      op.momentum = b.context().replicas > 1 || in_rows ? 0 : momentum_;
       b.emit(op, {b.in(), running_mean, running_var}, {mean, istd, running_mean, running_var});
-      if (b.context().replicas > 1) join_replicas(b, groups, mean, istd);
+      if (in_rows) join_rows(b, groups);
+      if (b.context().replicas > 1) join_replicas(b, groups, b.made("mean"), b.made("istd"));
     } else {
       BatchNormRunning op;
       op.eps = eps_;
@@ -71,6 +74,11 @@ class BatchNormLayer final : public Layer {
     b.emit(reduce, {b.out_gradient(), b.in(), mean, istd, gamma, beta},
            {sum_d, sum_dx, b.parameter_gradient("weight"), b.parameter_gradient("bias")}, Phase::backward_input);
     if (!b.wants_gradient()) return;
+    const ValuePart part = b.part(b.in());
+    if (!part.rows.empty()) {
+      sum_d = sum_over_rows(b, sum_d, "image_sum_d");
+      sum_dx = sum_over_rows(b, sum_dx, "image_sum_dx");
+    }
     if (groups.span > 1) {
       sum_d = sum_over_group(b, groups, sum_d, "all_sum_d");
       sum_dx = sum_over_group(b, groups, sum_dx, "all_sum_dx");
@@ -78,6 +86,7 @@ class BatchNormLayer final : public Layer {
     BatchNormBackwardInput input;
     input.group = groups.samples;
     input.span = groups.span;
+    if (!part.rows.empty()) input.pixels = part.whole.pixels();
     b.emit(input, {b.out_gradient(), b.in(), mean, istd, gamma, beta, sum_d, sum_dx}, {b.make_in_gradient()},
            Phase::backward_input);
   }
@@ -97,18 +106,52 @@ class BatchNormLayer final : public Layer {
     const bool whole = group >= 1 && x.batch() % group == 0;
     const bool spans = group > x.batch() && group % x.batch() == 0 && replicas * x.batch() % group == 0;
     if (!whole && !spans)
-      throw ShapeError{fmt::format("bn_group {} does not divide the {} samples of a micro-batch{}", group,
-                                   replicas * x.batch(),
-                                   replicas > 1 ? fmt::format(" into whole parts of {} replicas", replicas) : ""),
-                       {}};
-    if (group * x.pixels() < 2)
+      throw ShapeError{
+          fmt::format("bn_group {} does not divide the {} samples of a micro-batch{}", group, replicas * x.batch(),
+                      replicas > 1 ? fmt::format(" into whole parts of {} replicas", replicas) : ""),
+          {}};
+    if (group * b.part(b.in()).whole.pixels() < 2)
       throw ShapeError{"has one value a channel to take statistics of: bn_group must be at least 2 here", 0};
     return whole ? Groups{group, 1} : Groups{x.batch(), static_cast<int>(group / x.batch())};
   }
 
+  // Every tensor rank has some rows of the images: its statistics become those of whole images.
+  void join_rows(LayerBuilder& b, const Groups& groups) const {
+    const ValuePart part = b.part(b.in());
+    const Shape local = b.shape(b.made("mean"));
+    const Shape all{local[0] * b.context().tensor_parts, local[1]};
+    const ValueId all_mean = b.make("rows_mean", all);
+    const ValueId all_istd = b.make("rows_istd", all);
+    AllGather gather;
+    gather.axis = Axis::tensor;
+    b.emit(gather, {b.made("mean")}, {all_mean});
+    b.emit(gather, {b.made("istd")}, {all_istd});
+    BatchNormJoinRows join;
+    join.group = groups.samples;
+    for (const RowRun& rows : part.rows) join.pixels.push_back(rows.count() * part.whole[3]);
+    join.running = b.context().replicas == 1;
+    join.eps = eps_;
+    join.momentum = momentum_;
+    std::vector<ValueId> in = {all_mean, all_istd};
+    std::vector<ValueId> out = {b.make("mean", local), b.make("istd", local)};  // in the place of this rank's own
+    if (join.running)
+      for (const char* name : {"running_mean", "running_var"}) {
+        in.push_back(b.parameter(name));
+        out.push_back(b.parameter(name));
+      }
+    b.emit(join, in, out);
+  }
+
+  static ValueId sum_over_rows(LayerBuilder& b, ValueId sum, const char* name) {
+    const ValueId all = b.make(name, b.shape(sum));
+    AllReduce op;
+    op.axis = Axis::tensor;
+    b.emit(op, {sum}, {all}, Phase::backward_input);
+    return all;
+  }
+
   // Running averages move by all replicas' groups, and a group that lies on several is joined.
   void join_replicas(LayerBuilder& b, const Groups& groups, ValueId mean, ValueId istd) const {
-    const Shape x = b.shape(b.in());
     const Shape local = b.shape(mean);
     const Shape all{local[0] * b.context().replicas, local[1]};
     const ValueId all_mean = b.make("all_mean", all);
@@ -117,7 +160,7 @@ class BatchNormLayer final : public Layer {
     const ValueId running_var = b.parameter("running_var");
     BatchNormJoin join;
     join.group = groups.samples;
-    join.pixels = x.pixels();
+    join.pixels = b.part(b.in()).whole.pixels();
     join.span = groups.span;
     join.replica = b.context().replica;
     join.eps = eps_;

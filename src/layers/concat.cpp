@@ -25,6 +25,8 @@ class ConcatLayer final : public Layer {
     return whole;
   }
 
+  std::optional<RowWindow> row_window() const override { return RowWindow{}; }
+
   void forward(LayerBuilder& b) const override {
     std::vector<ValueId> in;
     for (int i = 0; i < b.in_count(); ++i) in.push_back(b.in(i));

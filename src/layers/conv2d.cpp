@@ -55,6 +55,10 @@ class Conv2dLayer final : public Layer {
   }
 
   bool sums_over_channels() const override { return true; }
+  std::optional<RowWindow> row_window() const override {
+    return RowWindow{
+        .kernel = kernel_[0], .stride = args_.stride[0], .pad = args_.pad[0], .dilation = args_.dilation[0]};
+  }
 
   std::vector<LayerSplit> splits(std::span<const Shape> in, int parts) const override {
     std::vector<LayerSplit> found;
@@ -71,12 +75,22 @@ class Conv2dLayer final : public Layer {
   }
 
   void narrow(const LayerPart& part) override {
-    if (part.split == LayerSplit::in_channels) {
-      adds_bias_ = part.index == 0;  // once in the sum
-      return;
+    switch (part.split) {
+      case LayerSplit::whole:
+      case LayerSplit::blocks:
+        return;
+      case LayerSplit::in_channels:
+        adds_bias_ = part.index == 0;  // once in the sum
+        return;
+      case LayerSplit::rows:
+        args_.pad[0] = 0;
+        return;
+      case LayerSplit::groups:
+        groups_ /= part.count;  // 0 stays 0
+        [[fallthrough]];
+      case LayerSplit::out_channels:
+        out_channels_ /= part.count;
     }
-    out_channels_ /= part.count;
-    if (part.split == LayerSplit::groups) groups_ /= part.count;  // 0 stays 0
   }
 
   void forward(LayerBuilder& b) const override {

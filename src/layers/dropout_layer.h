@@ -25,6 +25,9 @@ class DropoutLayer final : public Layer {
     return in[0];
   }
 
+  bool is_channel_local() const override { return true; }
+  std::optional<RowWindow> row_window() const override { return RowWindow{}; }
+
   void forward(LayerBuilder& b) const override {
     if (b.mode() == Mode::evaluate) {
       b.emit(Reshape(), {b.in()}, {b.out()});
@@ -53,9 +56,14 @@ class DropoutLayer final : public Layer {
 
  private:
   DropoutArgs args_for(const LayerBuilder& b) const {
+    const ValuePart part = b.part(b.in());
+    const Shape& x = b.shape(b.in());
     return {.probability = probability_,
             .channels = drops_ == Drops::channels,
-            .layer = static_cast<std::uint32_t>(b.layer_index())};
+            .layer = static_cast<std::uint32_t>(b.layer_index()),
+            .first_channel = part.first_channel,
+            .first_pixel = part.first_row * (x.rank() == 4 ? x[3] : 1),
+            .whole_channels = part.whole.channels() == x.channels() ? 0 : part.whole.channels()};
   }
 
   Drops drops_;

@@ -16,12 +16,25 @@ class GlobalAvgPoolLayer final : public Layer {
   }
 
   bool is_channel_local() const override { return true; }
+  bool sums_over_rows() const override { return true; }
 
-  void forward(LayerBuilder& b) const override { b.emit(GlobalAvgPoolForward(), {b.in()}, {b.out()}); }
+  void forward(LayerBuilder& b) const override {
+    GlobalAvgPoolForward op;
+    op.pixels = pixels_of(b);
+    b.emit(op, {b.in()}, {b.out()});
+  }
 
   void backward(LayerBuilder& b) const override {
     if (!b.wants_gradient()) return;
-    b.emit(GlobalAvgPoolBackward(), {b.out_gradient()}, {b.make_in_gradient()}, Phase::backward_input);
+    GlobalAvgPoolBackward op;
+    op.pixels = pixels_of(b);
+    b.emit(op, {b.out_gradient()}, {b.make_in_gradient()}, Phase::backward_input);
+  }
+
+ private:
+  static std::int64_t pixels_of(const LayerBuilder& b) {
+    const ValuePart part = b.part(b.in());
+    return part.rows.empty() ? 0 : part.whole.pixels();
   }
 };
 

@@ -60,10 +60,7 @@ struct Parameter {
   Shard shard = {};  // this rank's part of it
 
   // The whole parameter's, of which `mine` is the shape of this rank's part.
-  Shape whole_shape(Shape mine) const {
-    if (shard.dim >= 0) mine[shard.dim] *= shard.count;
-    return mine;
-  }
+  Shape whole_shape(const Shape& mine) const { return shard.whole_shape(mine); }
 };
 
 struct LayerInfo {

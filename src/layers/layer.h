@@ -11,6 +11,7 @@
 
 #include "kernels/ops/prepare_images.h"
 #include "layers/graph.h"
+#include "layers/row_window.h"
 #include "runtime/core/fields.h"
 
 namespace trifold {
@@ -32,6 +33,14 @@ struct ModelContext {
   std::vector<std::optional<LayerSplit>> splits = {};  // of layers by index, where the plan names one; others: chosen
 };
 
+// Where a value lies in the whole one, of which a tensor rank may have a part.
+struct ValuePart {
+  Shape whole;
+  std::int64_t first_channel = 0;
+  std::int64_t first_row = 0;
+  std::vector<RowRun> rows = {};  // by tensor rank, where each has a run of them
+};
+
 // The layer's window on the graph while it adds its nodes.
 class LayerBuilder {
  public:
@@ -46,6 +55,7 @@ class LayerBuilder {
   virtual ValueId out() const = 0;                               // the layer's output, made by shape rule
   virtual ValueId parameter(const std::string& name) const = 0;  // as declared; states too
   virtual const Shape& shape(ValueId value) const = 0;
+  virtual ValuePart part(ValueId value) const = 0;
 
   // Values of the layer's own. What forward made can be asked for by name in backward.
   virtual ValueId make(const std::string& name, const Shape& shape, DType dtype = DType::f32) = 0;
@@ -107,9 +117,15 @@ class Layer {
   virtual bool is_channel_local() const { return false; }
   // Whether an output is a sum over channels of the input, so that a rank can make its channels' part of the sum.
   virtual bool sums_over_channels() const { return false; }
+  // For images of which a rank has some rows: which rows of the inputs an output row depends on; none: on all of them.
+  virtual std::optional<RowWindow> row_window() const { return std::nullopt; }
+  // Whether an output is a sum over the rows of the input, so that a rank can make its rows' part of the sum.
+  virtual bool sums_over_rows() const { return false; }
+  // Whether each number of the output depends on the same number of each input only.
+  virtual bool is_element_wise() const { return false; }
   // How else it may be divided into this many parts, for whole inputs of these shapes.
   virtual std::vector<LayerSplit> splits(std::span<const Shape> /*in*/, int /*parts*/) const { return {}; }
-  // Become one part of it. Only for what splits() named.
+  // Become one part of it. Only for what splits() named, or by rows, whose padding then comes with the input.
   virtual void narrow(const LayerPart& /*part*/) {}
 
   // A loss ends the network: its forward makes the gradient of its input too.

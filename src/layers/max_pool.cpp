@@ -19,6 +19,8 @@ class MaxPoolLayer final : public Layer {
   }
 
   bool is_channel_local() const override { return true; }
+  std::optional<RowWindow> row_window() const override { return pool_rows(args_, RowEdge::lowest); }
+  void narrow(const LayerPart&) override { args_.pad[0] = 0; }
 
   void forward(LayerBuilder& b) const override {
     MaxPoolForward op;

@@ -6,9 +6,12 @@
 #include <memory>
 
 #include "kernels/ops/collective.h"
+#include "kernels/ops/grid.h"
 #include "kernels/ops/loss.h"
 #include "kernels/ops/prepare_images.h"
 #include "kernels/ops/shape_ops.h"
+#include "layers/split_choice.h"
+#include "layers/spread_conversion.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -19,6 +22,14 @@ struct BuiltLayer {
   std::unique_ptr<Layer> layer;
   std::map<std::string, int> parameters;  // name within the layer -> index in Graph::parameters
   std::map<std::string, ValueId> made;
+  LayerSplit split = LayerSplit::whole;
+};
+
+// A value as other layers read it.
+struct ReadAs {
+  Spread spread = Spread::whole;
+  SpreadConversion by = {};
+  ValueId value = kNoValue;
 };
 
 // Far beyond any machine's memory, and far below where sizes would overflow.
@@ -59,6 +70,16 @@ class NetworkBuilder final : public LayerBuilder {
   int in_count() const override { return static_cast<int>(info().in.size()); }
   ValueId out() const override { return info().out; }
   const Shape& shape(ValueId value) const override { return graph_[value].shape; }
+  ValuePart part(ValueId value) const override {
+    ValuePart part{.whole = whole_shape(value)};
+    if (spread_of(value) == Spread::channels) part.first_channel = context_.tensor_part * graph_[value].shape[1];
+    if (spread_of(value) == Spread::rows) {
+      for (int rank = 0; rank < context_.tensor_parts; ++rank)
+        part.rows.push_back(rows_of_part(part.whole[2], rank, context_.tensor_parts));
+      part.first_row = part.rows[static_cast<std::size_t>(context_.tensor_part)].begin;
+    }
+    return part;
+  }
   ValueId labels() override { return graph_.labels; }
 
   ValueId targets() override {
@@ -98,12 +119,16 @@ class NetworkBuilder final : public LayerBuilder {
   }
 
   ValueId parameter_gradient(const std::string& name) override {
-    Parameter& parameter =
-        graph_.parameters[static_cast<std::size_t>(layers_[static_cast<std::size_t>(current_)].parameters.at(name))];
+    const BuiltLayer& built = layers_[static_cast<std::size_t>(current_)];
+    Parameter& parameter = graph_.parameters[static_cast<std::size_t>(built.parameters.at(name))];
     if (parameter.gradient == kNoValue)
       parameter.gradient =
           new_value({"d " + parameter.name, graph_[parameter.value].shape, DType::f32, Role::parameter_gradient});
-    return parameter.gradient;
+    if (built.split != LayerSplit::rows) return parameter.gradient;
+    const ValueId part =
+        new_value({"d " + parameter.name + " part", graph_[parameter.value].shape, DType::f32, Role::gradient});
+    gradient_parts_.emplace_back(part, parameter.gradient);
+    return part;
   }
 
   void add(OpPtr op, std::vector<ValueId> in, std::vector<ValueId> out, Phase phase) override {
@@ -157,7 +182,7 @@ class NetworkBuilder final : public LayerBuilder {
       fail_input("{}: layer '{}' comes after the loss '{}', which must be the last layer", spec.place, spec.id,
                  layers_.back().spec.id);
 
-    BuiltLayer built{spec, type->make(spec.values), {}, {}};
+    BuiltLayer built{.spec = spec, .layer = type->make(spec.values), .parameters = {}, .made = {}};
     LayerInfo info{spec.id, spec.type, {}, kNoValue, {}, {}};
     if (spec.values.has("precision")) info.precision = parse_precision(spec.values.text("precision"));
     std::vector<Shape> whole_shapes;
@@ -173,14 +198,15 @@ class NetworkBuilder final : public LayerBuilder {
       const std::unique_ptr<Layer> whole = type->make(spec.values);
       const Shape whole_out = whole->infer_shape(whole_shapes);
       check_size(whole_out);
-      const LayerSplit split = choose_split(spec, *whole, whole_shapes, info.in);
+      const LayerSplit split = split_of(spec, *whole, whole_shapes, info.in);
+      built.split = split;
       if (split != LayerSplit::whole) built.layer->narrow({split, context_.tensor_part, context_.tensor_parts});
       current_ = layer_count();  // what is added for it belongs to it
       const Spread reads = spread_read(*whole, split, info.in);
       std::vector<Shape> shapes;
       bool trained = false;
       for (ValueId& in : info.in) {
-        in = as_spread(in, reads);
+        in = reads == Spread::rows ? with_rows_for(*whole, in, whole_out) : as_spread(in, reads);
         shapes.push_back(graph_[in].shape);
         trained = trained || trains(in);
       }
@@ -198,9 +224,11 @@ class NetworkBuilder final : public LayerBuilder {
       graph_.layers.push_back(info);
       layers_.push_back(std::move(built));
       layers_.back().layer->forward(*this);
-      if (split == LayerSplit::in_channels) add_up_parts();
+      const bool sums = split == LayerSplit::in_channels || (split == LayerSplit::rows && whole->sums_over_rows());
+      if (sums) add_up_parts();
       const ValueId out = graph_.layers.back().out;
-      spreads_[out] = spread_written(split, reads);
+      spreads_[out] = sums ? Spread::whole : spread_written(split, reads);
+      if (spreads_[out] == Spread::rows) heights_[out] = whole_out[2];
       value_of_[spec.id] = out;
     } catch (const ShapeError& error) {
       fail_shape(spec, error);
@@ -211,8 +239,15 @@ class NetworkBuilder final : public LayerBuilder {
                      BuiltLayer& built, LayerInfo& info) {
     check_size(whole.shape);
     Shard shard;
-    for (int dim = 0; dim < whole.shape.rank(); ++dim)
-      if (parameter.shape[dim] != whole.shape[dim]) shard = {dim, context_.tensor_part, context_.tensor_parts};
+    if (built.split == LayerSplit::blocks) {
+      // Rank (i, j) has the outputs of its column and the inputs of its row: so a column gathers all inputs.
+      const TensorGrid grid{grid_side(context_.tensor_parts), context_.tensor_part};
+      shard = {.dim = 0, .index = grid.column(), .count = grid.side};
+      if (whole.shape.rank() == 2) shard.column = grid.row(), shard.columns = grid.side;
+    } else {
+      for (int dim = 0; dim < whole.shape.rank(); ++dim)
+        if (parameter.shape[dim] != whole.shape[dim]) shard = {dim, context_.tensor_part, context_.tensor_parts};
+    }
     const std::string name = spec.id + "." + parameter.name;
     const ValueId value =
         new_value({name, parameter.shape, DType::f32, parameter.trained ? Role::parameter : Role::state});
@@ -234,27 +269,25 @@ class NetworkBuilder final : public LayerBuilder {
   Shape whole_shape(ValueId value) const {
     Shape shape = graph_[value].shape;
     if (spread_of(value) == Spread::channels) shape[1] *= context_.tensor_parts;
+    if (spread_of(value) == Spread::rows) shape[2] = heights_.at(value);
+    if (spread_of(value) == Spread::blocks)
+      for (const int dim : {0, 1}) shape[dim] *= grid_side(context_.tensor_parts);
     return shape;
   }
 
-  LayerSplit choose_split(const LayerSpec& spec, const Layer& layer, std::span<const Shape> in,
-                          std::span<const ValueId> values) const {
+  LayerSplit split_of(const LayerSpec& spec, const Layer& layer, std::span<const Shape> in,
+                      std::span<const ValueId> values) const {
     if (!divided()) return LayerSplit::whole;
     const auto index = static_cast<std::size_t>(layer_count());
-    const std::vector<LayerSplit> possible = layer.splits(in, context_.tensor_parts);
-    const auto can = [&](LayerSplit split) { return std::ranges::find(possible, split) != possible.end(); };
-    if (index < context_.splits.size() && context_.splits[index]) {
-      const LayerSplit named = *context_.splits[index];
-      if (named != LayerSplit::whole && !can(named)) fail_split(spec, layer, in, named);
-      return named;
-    }
-    // What comes in parts is read in parts; what is whole is divided where the parts can be read so by the next
-    // product.
-    if (spread_of(values[0]) == Spread::channels)
-      return can(LayerSplit::groups)        ? LayerSplit::groups
-             : can(LayerSplit::in_channels) ? LayerSplit::in_channels
-                                            : LayerSplit::whole;
-    return can(LayerSplit::out_channels) && is_read_by_products(spec.id) ? LayerSplit::out_channels : LayerSplit::whole;
+    std::vector<Spread> come;
+    for (const ValueId value : values) come.push_back(spread_of(value));
+    return choose_split({.spec = spec,
+                         .layer = layer,
+                         .in = in,
+                         .come = come,
+                         .named = index < context_.splits.size() ? context_.splits[index] : std::nullopt,
+                         .parts = context_.tensor_parts,
+                         .is_read_by_products = [&] { return is_read_by_products(spec.id); }});
   }
 
   // Whether all that read the layer, beyond layers that are local to channels, are products.
@@ -268,26 +301,18 @@ class NetworkBuilder final : public LayerBuilder {
     });
   }
 
-  [[noreturn]] void fail_split(const LayerSpec& spec, const Layer& layer, std::span<const Shape> in,
-                               LayerSplit split) const {
-    const auto channels = [](const Shape& shape) { return shape.rank() > 1 ? shape[1] : 1; };
-    fail_input(
-        "{}: layer '{}' ({}), from {} to {} channels, cannot be split by {} into {} parts; use a plan.tp that "
-        "divides them, or \"by\": \"none\"",
-        spec.place, spec.id, spec.type, channels(in[0]), channels(layer.infer_shape(in)), name_of(split),
-        context_.tensor_parts);
-  }
-
   Spread spread_read(const Layer& layer, LayerSplit split, std::span<const ValueId> in) const {
     if (split == LayerSplit::out_channels) return Spread::shared;
     if (split == LayerSplit::in_channels || split == LayerSplit::groups) return Spread::channels;
+    if (split == LayerSplit::rows) return Spread::rows;
+    if (split == LayerSplit::blocks) return Spread::blocks;
     const bool in_parts = std::ranges::all_of(in, [&](ValueId value) { return spread_of(value) == Spread::channels; });
     return in_parts && layer.is_channel_local() ? Spread::channels : Spread::whole;
   }
 
   static Spread spread_written(LayerSplit split, Spread reads) {
     if (split == LayerSplit::in_channels) return Spread::whole;
-    if (split == LayerSplit::whole) return reads;
+    if (split == LayerSplit::whole || split == LayerSplit::rows || split == LayerSplit::blocks) return reads;
     return Spread::channels;
   }
 
@@ -295,29 +320,51 @@ class NetworkBuilder final : public LayerBuilder {
   ValueId as_spread(ValueId value, Spread wanted) {
     const Spread has = spread_of(value);
     if (has == wanted || !divided()) return value;
-    if (has == Spread::channels && wanted == Spread::shared) return as_spread(as_spread(value, Spread::whole), wanted);
-    const auto [known, added] = conversions_[value].try_emplace(wanted, kNoValue);
-    if (!added) return known->second;
-    Shape shape = whole_shape(value);
-    if (wanted == Spread::channels) shape[1] /= context_.tensor_parts;
-    const char* how = wanted == Spread::channels ? " part" : wanted == Spread::whole ? " whole" : " shared";
-    const ValueId converted = new_value({graph_[value].name + how, shape, graph_[value].dtype, Role::activation});
+    if (has != Spread::whole && wanted != Spread::whole) return as_spread(as_spread(value, Spread::whole), wanted);
+    return convert(value, wanted,
+                   convert_spread(has, wanted, whole_shape(value), context_.tensor_part, context_.tensor_parts));
+  }
+
+  // The rows of the value that this rank's rows of the layer's output need.
+  ValueId with_rows_for(const Layer& layer, ValueId value, const Shape& whole_out) {
+    const std::optional<RowWindow> window = layer.row_window();
+    if (!window) return as_spread(value, Spread::rows);
+    const Shape whole = whole_shape(value);
+    const RowMoves moves = moves_for(*window, whole[2], whole_out[2], context_.tensor_part, context_.tensor_parts);
+    if (moves.wants == moves.has) return as_spread(value, Spread::rows);
+    // Images are on every rank, and nobody asks for their gradient.
+    if (spread_of(value) == Spread::whole && !trains(value))
+      return convert(value, Spread::rows, cut_rows(moves, window->edge, whole));
+    return convert(as_spread(value, Spread::rows), Spread::rows, fetch_rows(moves, window->edge, whole));
+  }
+
+  ValueId convert(ValueId value, Spread wanted, SpreadConversion by) {
+    for (const ReadAs& known : conversions_[value])
+      if (known.spread == wanted && known.by.rows == by.rows && known.by.edge == by.edge) return known.value;
+    const ValueId converted =
+        new_value({graph_[value].name + suffix_of(wanted), by.shape, graph_[value].dtype, Role::activation});
     trains_[static_cast<std::size_t>(converted)] = trains(value);
     spreads_[converted] = wanted;
-    known->second = converted;
-    if (wanted == Spread::shared)
-      emit(Reshape{}, {value}, {converted});
-    else if (wanted == Spread::whole)
-      emit(GatherChannels{}, {value}, {converted});
-    else
-      emit(take_own_channels(shape[1]), {value}, {converted});
+    if (wanted == Spread::rows) heights_[converted] = whole_shape(value)[2];
+    add(by.forward, {value}, {converted}, Phase::forward);
+    conversions_[value].push_back({wanted, std::move(by), converted});
     return converted;
   }
 
-  SplitChannels take_own_channels(std::int64_t channels) const {
-    SplitChannels op;
-    op.first_channel = {context_.tensor_part * channels};
-    return op;
+  static const char* suffix_of(Spread spread) {
+    switch (spread) {
+      case Spread::whole:
+        return " whole";
+      case Spread::channels:
+        return " part";
+      case Spread::rows:
+        return " rows";
+      case Spread::blocks:
+        return " block";
+      case Spread::shared:
+        return " shared";
+    }
+    return "";
   }
 
   // Each rank's output is a part of the sum.
@@ -336,24 +383,26 @@ class NetworkBuilder final : public LayerBuilder {
   void add_gradients_of_conversions(ValueId value) {
     const auto found = conversions_.find(value);
     if (found == conversions_.end()) return;
-    for (const auto& [spread, converted] : found->second) {
-      add_gradients_of_conversions(converted);
-      const auto gradients = gradients_.find(converted);
+    for (const ReadAs& read : found->second) {
+      add_gradients_of_conversions(read.value);
+      const auto gradients = gradients_.find(read.value);
       if (gradients == gradients_.end()) continue;
       const ValueId gradient = sum_of(gradients->second);
       const ValueId back =
           new_value({"d " + graph_[value].name, graph_[value].shape, graph_[value].dtype, Role::gradient});
-      if (spread == Spread::shared) {
-        AllReduce op;
-        op.axis = Axis::tensor;
-        emit(op, {gradient}, {back}, Phase::backward_input);
-      } else if (spread == Spread::whole) {
-        emit(take_own_channels(graph_[value].shape[1]), {gradient}, {back}, Phase::backward_input);
-      } else {
-        emit(GatherChannels{}, {gradient}, {back}, Phase::backward_input);
-      }
+      add(read.by.backward, {gradient}, {back}, Phase::backward_input);
       gradients_[value].push_back(back);
     }
+  }
+
+  // Each rank's rows give a part of the gradients of parameters that all ranks have.
+  void add_up_gradient_parts() {
+    for (const auto& [part, gradient] : gradient_parts_) {
+      AllReduce op;
+      op.axis = Axis::tensor;
+      emit(op, {part}, {gradient}, Phase::backward_weight);
+    }
+    gradient_parts_.clear();
   }
 
   void add_missing_loss() {
@@ -393,6 +442,7 @@ class NetworkBuilder final : public LayerBuilder {
       out_gradient_ = sum_of(found->second);
     }
     layers_[static_cast<std::size_t>(current_)].layer->backward(*this);
+    add_up_gradient_parts();
   }
 
   // A value that several layers read gets the sum of their gradients.
@@ -415,7 +465,9 @@ class NetworkBuilder final : public LayerBuilder {
   std::map<std::string, ValueId> value_of_;                       // layer id -> its output
   std::map<std::string, std::vector<const LayerSpec*>> readers_;  // layer id -> layers that read it
   std::map<ValueId, Spread> spreads_;                             // of values that are not whole
-  std::map<ValueId, std::map<Spread, ValueId>> conversions_;      // value -> the same value as others read it
+  std::map<ValueId, std::int64_t> heights_;                       // whole, of values in rows
+  std::map<ValueId, std::vector<ReadAs>> conversions_;            // value -> the same value as others read it
+  std::vector<std::pair<ValueId, ValueId>> gradient_parts_;       // of parameters, and what they add up to
   std::map<ValueId, std::vector<ValueId>> gradients_;             // value -> contributions to its gradient
   std::vector<bool> trains_;                                      // whether a parameter lies behind the value
   int current_ = -1;

@@ -39,4 +39,8 @@ Shape pool_shape(const PoolArgs& args, const Shape& x) {
   return y;
 }
 
+RowWindow pool_rows(const PoolArgs& args, RowEdge edge) {
+  return {.kernel = args.kernel[0], .stride = args.stride[0], .pad = args.pad[0], .edge = edge};
+}
+
 }  // namespace trifold

@@ -5,7 +5,7 @@
 namespace trifold {
 
 const std::vector<std::string>& split_names() {
-  static const std::vector<std::string> names = {"none", "out_channels", "in_channels", "groups"};
+  static const std::vector<std::string> names = {"none", "out_channels", "in_channels", "groups", "rows", "blocks"};
   return names;
 }
 

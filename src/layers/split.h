@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/core/shape.h"
+
 namespace trifold {
 
 enum class LayerSplit {
@@ -13,9 +15,11 @@ enum class LayerSplit {
   out_channels,  // a rank computes its channels of the output from the whole input
   in_channels,   // a rank reads its channels of the input; the ranks' outputs are summed
   groups,        // a rank has its groups of channels, of input and output alike
+  rows,          // a rank has its rows of the image, of input and output alike
+  blocks,        // ranks are a square grid; each has its block of input, weights and output (see ops/grid.h)
 };
 
-const char* name_of(LayerSplit split);  // "none", "out_channels", "in_channels", "groups"
+const char* name_of(LayerSplit split);  // "none", "out_channels", "in_channels", "groups", "rows", "blocks"
 std::optional<LayerSplit> parse_split(std::string_view name);
 const std::vector<std::string>& split_names();
 
@@ -26,18 +30,31 @@ struct LayerPart {
   int count = 1;
 };
 
-// Where the channels of a value are.
+// Where the numbers of a value are.
 enum class Spread {
   whole,     // all on every rank, the same numbers
-  channels,  // each rank has its run of them
+  channels,  // each rank has its run of the channels
+  rows,      // each rank has its run of the image's rows (rows_of_part)
+  blocks,    // each rank of a square grid has a run of the samples and of the features
   shared,    // whole, and read by layers of which each rank has a part: their gradients are to be summed over ranks
 };
 
-// Which part of a parameter a rank has: run `index` of `count` equal runs along `dim`; dim -1: all of it.
+// Which part of a parameter a rank has: run `index` of `count` equal runs along `dim`; dim -1: all of it. A block has
+// of its run along dim 0 only run `column` of `columns` along dim 1.
 struct Shard {
   int dim = -1;
   int index = 0;
   int count = 1;
+  int column = 0;
+  int columns = 1;
+
+  int parts() const { return count * columns; }
+  // The whole parameter's, of which `mine` is the shape of this part.
+  Shape whole_shape(Shape mine) const {
+    if (dim >= 0) mine[dim] *= count;
+    if (columns > 1) mine[1] *= columns;
+    return mine;
+  }
 };
 
 }  // namespace trifold

@@ -18,6 +18,13 @@ struct Pieces {
 Pieces pieces_of(const Shape& shape, const Shard& shard) {
   if (shard.dim < 0) return {1, shape.elements(), shape.elements(), 0};
   TRIFOLD_CHECK(shape[shard.dim] % shard.count == 0, "{} parts of {}", shard.count, shape[shard.dim]);
+  if (shard.columns > 1) {
+    TRIFOLD_CHECK(shard.dim == 0 && shape.rank() == 2 && shape[1] % shard.columns == 0, "{} columns of {}",
+                  shard.columns, to_string(shape));
+    Pieces rows{.count = shape[0] / shard.count, .stretch = shape[1], .piece = shape[1] / shard.columns};
+    rows.offset = shard.index * rows.count * rows.stretch + shard.column * rows.piece;
+    return rows;
+  }
   Pieces pieces;
   for (int dim = 0; dim < shard.dim; ++dim) pieces.count *= shape[dim];
   pieces.stretch = shape.elements() / pieces.count;

@@ -36,7 +36,10 @@ std::vector<NamedPlan> plans() {
           {"pp4_1f1b", {.pp = 4, .micro_batches = 4}},
           {"dp2_tp2", {.dp = 2, .tp = 2}},
           {"dp2_pp2", {.dp = 2, .pp = 2, .micro_batches = 2}},
-          {"tp2_pp2", {.tp = 2, .pp = 2, .micro_batches = 4}}};
+          {"tp2_pp2", {.tp = 2, .pp = 2, .micro_batches = 4}},
+          {"dp2_zero1", {.dp = 2, .zero = 1, .bucket_bytes = 300}},
+          {"dp2_zero2", {.dp = 2, .zero = 2, .bucket_bytes = 300}},
+          {"dp2_pp2_zero3", {.dp = 2, .pp = 2, .micro_batches = 2, .zero = 3, .bucket_bytes = 300}}};
 }
 
 std::vector<std::pair<std::string, FieldValue>> conv3x3(std::int64_t out) {

@@ -29,5 +29,20 @@ TEST(Shards, AreRunsOfTheirDimension) {
   EXPECT_EQ(take_shard(whole, {2, 4}, {.dim = 0, .index = 1, .count = 2}), (std::vector<float>{4, 5, 6, 7}));
 }
 
+TEST(Shards, MayBeBlocks) {
+  const std::vector<float> whole = {0, 1, 2, 3, 4, 5, 6, 7};
+  std::vector<float> joined(whole.size(), -1.0f);
+  for (const int row : {0, 1})
+    for (const int column : {0, 1}) {
+      const Shard shard{.dim = 0, .index = row, .count = 2, .column = column, .columns = 2};
+      const std::vector<float> part = take_shard(whole, {2, 4}, shard);
+      EXPECT_EQ(part[0], static_cast<float>(4 * row + 2 * column));
+      EXPECT_EQ(part.size(), 2u);
+      EXPECT_EQ(shard.whole_shape({1, 2}), (Shape{2, 4}));
+      put_shard(part, {2, 4}, shard, joined);
+    }
+  EXPECT_EQ(joined, whole);
+}
+
 }  // namespace
 }  // namespace trifold

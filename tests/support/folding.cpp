@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/temporary_directory.h"
 #include "runtime/core/philox.h"
 
 namespace trifold::test {
@@ -18,6 +20,23 @@ Batch drawn_batch(const Job& job, std::int64_t first_sample) {
     batch.labels.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(job.model.classes))));
   }
   return batch;
+}
+
+double loss_of_step(FoldedModel& model, const Job& job, int step, double learning_rate) {
+  const Batch batch = drawn_batch(job, step * job.train.batch);
+  model.start_step(&batch, {.seed = 9, .first_sample = 0, .learning_rate = learning_rate, .updates = step + 1});
+  return model.finish_step().loss;
+}
+
+std::map<std::string, std::vector<float>> parameters_of(const FoldedModel& model) {
+  std::map<std::string, std::vector<float>> parameters;
+  const Model::Snapshot snapshot = model.snapshot(Model::Contents::model_and_optimizer);
+  for (const NamedTensor& tensor : snapshot.tensors()) {
+    std::vector<float>& values = parameters[tensor.name];
+    values.resize(tensor.data.size() / sizeof(float));
+    std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  }
+  return parameters;
 }
 
 }  // namespace
@@ -42,11 +61,7 @@ Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptio
 
 std::vector<double> train_fold(FoldedModel& model, const Job& job, int steps, double learning_rate) {
   std::vector<double> losses;
-  for (int step = 0; step < steps; ++step) {
-    const Batch batch = drawn_batch(job, step * job.train.batch);
-    model.start_step(&batch, {.seed = 9, .first_sample = 0, .learning_rate = learning_rate, .updates = step + 1});
-    losses.push_back(model.finish_step().loss);
-  }
+  for (int step = 0; step < steps; ++step) losses.push_back(loss_of_step(model, job, step, learning_rate));
   return losses;
 }
 
@@ -55,12 +70,29 @@ FoldRun run_fold(const Job& job, int steps, double learning_rate) {
   model.initialize(3);
   FoldRun run;
   run.losses = train_fold(model, job, steps, learning_rate);
-  const Model::Snapshot snapshot = model.snapshot(Model::Contents::model_and_optimizer);
-  for (const NamedTensor& tensor : snapshot.tensors()) {
-    std::vector<float>& values = run.parameters[tensor.name];
-    values.resize(tensor.data.size() / sizeof(float));
-    std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  run.parameters = parameters_of(model);
+  return run;
+}
+
+FoldRun run_fold_in_turns(const NetworkSpec& network, const PlanConfig& first, const PlanConfig& then,
+                          const FoldOptions& options) {
+  const testing::TemporaryDirectory directory;
+  const std::filesystem::path file = directory / "halfway.safetensors";
+  FoldRun run;
+  const int half = options.steps / 2;
+  {
+    const Job job = fold_job(network, first, options);
+    FoldedModel model(job);
+    model.initialize(3);
+    for (int step = 0; step < half; ++step) run.losses.push_back(loss_of_step(model, job, step, options.learning_rate));
+    write_safetensors(file, model.snapshot(Model::Contents::model_and_optimizer).tensors(), {});
   }
+  const Job job = fold_job(network, then, options);
+  FoldedModel model(job);
+  model.load(SafetensorsFile(file), Model::Contents::model_and_optimizer);
+  for (int step = half; step < options.steps; ++step)
+    run.losses.push_back(loss_of_step(model, job, step, options.learning_rate));
+  run.parameters = parameters_of(model);
   return run;
 }
 

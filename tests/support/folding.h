@@ -32,5 +32,8 @@ Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptio
 std::vector<double> train_fold(FoldedModel& model, const Job& job, int steps, double learning_rate);
 FoldRun run_fold(const Job& job, int steps, double learning_rate);
 FoldRun run_fold(const NetworkSpec& network, const PlanConfig& plan, const FoldOptions& options);
+// Half of the steps under one plan, a checkpoint, the rest under another.
+FoldRun run_fold_in_turns(const NetworkSpec& network, const PlanConfig& first, const PlanConfig& then,
+                          const FoldOptions& options);
 
 }  // namespace trifold::test

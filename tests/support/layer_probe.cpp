@@ -37,6 +37,7 @@ class ProbeBuilder final : public LayerBuilder {
   ValueId out() const override { return out_; }
   ValueId parameter(const std::string& name) const override { return named_.at(name); }
   const Shape& shape(ValueId value) const override { return shapes_[static_cast<std::size_t>(value)]; }
+  ValuePart part(ValueId value) const override { return {.whole = shape(value)}; }
   ValueId make(const std::string& name, const Shape& shape, DType) override {
     return named_[name] = add_value(name, shape);
   }

@@ -97,22 +97,26 @@ OpCase avg_pool_case(const std::string& name, const Shape& shape, const PoolArgs
   return b.build();
 }
 
-OpCase global_avg_pool_case(const Shape& shape) {
-  OpCaseBuilder b(fmt::format("global_avg_pool_{}", to_string(shape)));
+// `pixels`: of an image that x has some rows of; 0: it has them all.
+OpCase global_avg_pool_case(const Shape& shape, std::int64_t pixels = 0) {
+  OpCaseBuilder b(fmt::format("global_avg_pool_{}{}", to_string(shape), pixels > 0 ? "_part" : ""));
+  GlobalAvgPoolForward forward;
+  forward.pixels = pixels;
+  GlobalAvgPoolBackward backward;
+  backward.pixels = pixels;
   const int x = b.activation("x", shape);
   const int dy = b.activation("dy", {shape[0], shape[1]});
   const int y = b.made("y", {shape[0], shape[1]});
   const int dx = b.made("dx", shape);
-  b.step(GlobalAvgPoolForward(), {x}, {y});
-  b.step(GlobalAvgPoolBackward(), {dy}, {dx}).objective(y, dy).gradient(x, dx);
+  b.step(forward, {x}, {y});
+  b.step(backward, {dy}, {dx}).objective(y, dy).gradient(x, dx);
   return b.build();
 }
 
-OpCase dropout_case(const Shape& shape, double probability, bool channels, bool relu) {
-  OpCaseBuilder b(fmt::format("dropout{}_{}{}_p{}", channels ? "2d" : "", to_string(shape), relu ? "_relu" : "",
-                              static_cast<int>(100 * probability)));
+OpCase dropout_case(const std::string& name, const Shape& shape, const DropoutArgs& args, bool relu) {
+  OpCaseBuilder b(fmt::format("dropout{}_{}{}", args.channels ? "2d" : "", name, relu ? "_relu" : ""));
   DropoutForward forward;
-  forward.args = {.probability = probability, .channels = channels, .layer = 5};
+  forward.args = args;
   forward.relu = relu;
   DropoutBackward backward;
   backward.args = forward.args;
@@ -124,6 +128,25 @@ OpCase dropout_case(const Shape& shape, double probability, bool channels, bool 
   b.step(forward, {x}, {y});
   b.step(backward, relu ? std::vector<int>{dy, y} : std::vector<int>{dy}, {dx}).objective(y, dy).gradient(x, dx);
   return b.build();
+}
+
+OpCase dropout_case(const Shape& shape, double probability, bool channels, bool relu) {
+  return dropout_case(fmt::format("{}_p{}", to_string(shape), static_cast<int>(100 * probability)), shape,
+                      {.probability = probability, .channels = channels, .layer = 5}, relu);
+}
+
+// What tensor ranks have: some of the channels, some of the rows, and beginnings within a block of four numbers.
+void add_dropout_part_cases(std::vector<OpCase>& cases) {
+  for (const bool channels : {false, true}) {
+    cases.push_back(dropout_case("part_channels", {2, 16, 4, 3},
+                                 {.channels = channels, .layer = 5, .first_channel = 16, .whole_channels = 48}, false));
+    cases.push_back(dropout_case("part_odd_channels", {2, 7, 3, 5},
+                                 {.channels = channels, .layer = 5, .first_channel = 7, .whole_channels = 14}, true));
+    cases.push_back(
+        dropout_case("part_rows", {2, 16, 3, 5}, {.channels = channels, .layer = 5, .first_pixel = 15}, true));
+  }
+  cases.push_back(
+      dropout_case("part_features", {3, 37}, {.layer = 5, .first_channel = 37, .whole_channels = 74}, false));
 }
 
 OpCase add_case(const Shape& shape) {
@@ -216,6 +239,8 @@ void add_image_cases(std::vector<OpCase>& cases) {
   }
   for (const Shape& shape : {Shape{2, 16, 7, 7}, Shape{3, 5, 4, 3}, Shape{1, 32, 1, 1}, Shape{1, 2, 50, 50}})
     cases.push_back(global_avg_pool_case(shape));
+  cases.push_back(global_avg_pool_case({2, 16, 3, 7}, 49));
+  cases.push_back(global_avg_pool_case({2, 5, 1, 4}, 12));
 
   for (const bool relu : {false, true}) {
     cases.push_back(dropout_case({3, 7, 5, 3}, 0.3, false, relu));
@@ -225,6 +250,7 @@ void add_image_cases(std::vector<OpCase>& cases) {
     cases.push_back(dropout_case({5, 6, 2, 5}, 0.4, true, relu));
   }
   cases.push_back(dropout_case({2, 8, 3, 3}, 0.0, false, false));
+  add_dropout_part_cases(cases);
 
   for (const Shape& shape : {Shape{2, 16, 5, 5}, Shape{3, 7, 3, 5}, Shape{1, 33}}) cases.push_back(add_case(shape));
 

@@ -78,6 +78,7 @@ struct CollectiveRow {
   std::string layer;  // empty: the gradients of all
   const char* phase = "";
   std::size_t bytes = 0;   // of the tensor, each time
+  double sent = 0;         // bytes that leave this rank, each time
   std::int64_t times = 1;  // a step
 };
 
@@ -91,16 +92,23 @@ struct RankRow {
   std::map<std::string, std::size_t> saved_bytes;  // by parameter: what a checkpoint holds of it
 };
 
-std::vector<CollectiveRow> collectives_of(const Program& program, std::int64_t micro_batches) {
+std::vector<CollectiveRow> collectives_of(const Program& program, const FoldPlan& plan) {
+  const auto bytes_of = [&](const std::vector<ValueId>& values) {
+    double bytes = 0;
+    for (const ValueId id : values) bytes += static_cast<double>(program.descs[static_cast<std::size_t>(id)].bytes());
+    return bytes;
+  };
   std::vector<CollectiveRow> rows;
   for (const Node& node : program.graph.nodes) {
-    if (dynamic_cast<const Exchange*>(node.op.get()) == nullptr) continue;
+    const auto* exchange = dynamic_cast<const Exchange*>(node.op.get());
+    if (exchange == nullptr) continue;
     const ValueId value = node.in.empty() ? node.out[0] : node.in[0];
     rows.push_back({.op = to_string(*node.op),
                     .layer = node.layer < 0 ? "" : program.graph.layers[static_cast<std::size_t>(node.layer)].id,
                     .phase = name_of(node.phase),
                     .bytes = program.descs[static_cast<std::size_t>(value)].bytes(),
-                    .times = node.phase == Phase::update ? 1 : micro_batches});
+                    .sent = exchange->sent_bytes(bytes_of(node.in), bytes_of(node.out), plan.mesh.size(exchange->axis)),
+                    .times = node.phase == Phase::update ? 1 : plan.pipeline.micro_batches});
   }
   return rows;
 }
@@ -150,8 +158,7 @@ std::vector<RankRow> rank_rows(const Job& job, const ModelOptions& options, cons
         row.region_bytes[region] +=
             std::max(training.memory.region_bytes[region], evaluation.memory.region_bytes[region]);
       row.bytes += planned_bytes(programs);
-      for (CollectiveRow& collective : collectives_of(training, plan.pipeline.micro_batches))
-        row.collectives.push_back(std::move(collective));
+      for (CollectiveRow& collective : collectives_of(training, plan)) row.collectives.push_back(std::move(collective));
       add_saved_bytes(training, chunk.optimizer, row.saved_bytes);
       if (dump) row.programs.push_back(to_string(training));
       check_memory(job, chunk, programs);
@@ -215,6 +222,7 @@ struct CheckCommand {
                                {"layer", each.layer},
                                {"phase", each.phase},
                                {"bytes", each.bytes},
+                               {"sent_bytes", each.sent},
                                {"times", each.times}});
     }
     const Json json = {{"layers", layers},
@@ -276,13 +284,18 @@ struct CheckCommand {
   static void print_collectives(const RankRow& rank) {
     if (rank.collectives.empty()) return;
     double bytes = 0;
+    double sent = 0;
+    std::size_t op_width = 24;
+    for (const CollectiveRow& each : rank.collectives) op_width = std::max(op_width, each.op.size());
     fmt::print("{} exchanges, a step:\n", rank.name);
     for (const CollectiveRow& each : rank.collectives) {
-      fmt::print("  {:<24} {:<2} {:<28} {:>10} x {}\n", each.op, each.phase,
-                 each.layer.empty() ? "all gradients" : each.layer, bytes_text(each.bytes), each.times);
+      fmt::print("  {:<{}} {:<2} {:<28} {:>10} x {}, {}B sent\n", each.op, op_width, each.phase,
+                 each.layer.empty() ? "all gradients" : each.layer, bytes_text(each.bytes), each.times,
+                 scaled(each.sent));
       bytes += static_cast<double>(each.bytes) * static_cast<double>(each.times);
+      sent += each.sent * static_cast<double>(each.times);
     }
-    fmt::print("  {}B in {} exchanges\n", scaled(bytes), rank.collectives.size());
+    fmt::print("  {}B in {} exchanges, {}B sent\n", scaled(bytes), rank.collectives.size(), scaled(sent));
   }
 };
 

@@ -219,7 +219,7 @@ class BackwardInputKernel final : public Kernel {
     float* p = reinterpret_cast<float*>(scratch() + ScaleShift::bytes(view_.channels));
     float* q = p + padded();
     float* r = q + padded();
-    const double count = static_cast<double>(groups_.size * op_.span * view_.pixels);
+    const double count = op_.values(view_.pixels);
     for (std::int64_t group = 0; group < groups_.count; ++group) {
       const std::int64_t at = group * view_.channels;
       for (std::int64_t c = 0; c < view_.channels; ++c) {

@@ -42,7 +42,8 @@ class CpuBackend final : public Backend {
     if (name == "split_channels") return for_parts(in[0], out, static_cast<const SplitChannels&>(op).first_channel);
     if (name.starts_with("optimizer.") || name == "reorder" || op.is_view()) return layouts_as_given(op, in, out);
     if (name.starts_with("batch_norm.") || name.starts_with("activation.") || name.starts_with("max_pool.") ||
-        name.starts_with("avg_pool.") || name.starts_with("dropout.") || name == "add")
+        name.starts_with("avg_pool.") || name.starts_with("dropout.") || name == "add" || name == "halo_exchange" ||
+        name == "gather_rows" || name == "halo_add" || name == "take_rows")
       return layouts_like_first_image(in, out);
     return Backend::choose_layouts(op, in, out);
   }

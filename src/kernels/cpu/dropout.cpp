@@ -23,7 +23,10 @@ class DropoutKernel : public Kernel {
     const DropoutStream stream{.seed = context.seed,
                                .layer = args_.layer,
                                .first_sample = static_cast<std::uint64_t>(context.first_sample),
-                               .probability = static_cast<float>(args_.probability)};
+                               .probability = static_cast<float>(args_.probability),
+                               .first_channel = static_cast<std::uint32_t>(args_.first_channel),
+                               .first_pixel = static_cast<std::uint32_t>(args_.first_pixel),
+                               .whole_channels = static_cast<std::uint32_t>(args_.whole_channels)};
     float* factors = reinterpret_cast<float*>(scratch());
     parallel_for(batch_, [&](Range samples) {
       if (args_.channels) {

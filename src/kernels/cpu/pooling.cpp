@@ -103,30 +103,40 @@ class AvgBackwardKernel final : public Kernel {
 class GlobalForwardKernel final : public Kernel {
  public:
   explicit GlobalForwardKernel(const KernelRequest& request)
-      : view_(view_of(request.in[0])), batch_(request.in[0].shape[0]) {}
+      : view_(view_of(request.in[0])),
+        whole_pixels_(op_as<GlobalAvgPoolForward>(request).pixels),
+        batch_(request.in[0].shape[0]) {
+    if (whole_pixels_ == 0) whole_pixels_ = view_.pixels;
+  }
 
   void run(const StepContext&) override {
-    const GlobalAvgPoolForwardArgs args{.view = view_, .x = in(0), .y = out(0)};
+    const GlobalAvgPoolForwardArgs args{.view = view_, .whole_pixels = whole_pixels_, .x = in(0), .y = out(0)};
     parallel_for(batch_, [&](Range samples) { pooling_loops().global_avg_pool_forward(args, samples); });
   }
 
  private:
   ChannelView view_;
+  std::int64_t whole_pixels_;
   std::int64_t batch_;
 };
 
 class GlobalBackwardKernel final : public Kernel {
  public:
   explicit GlobalBackwardKernel(const KernelRequest& request)
-      : view_(view_of(request.out[0])), batch_(request.in[0].shape[0]) {}
+      : view_(view_of(request.out[0])),
+        whole_pixels_(op_as<GlobalAvgPoolBackward>(request).pixels),
+        batch_(request.in[0].shape[0]) {
+    if (whole_pixels_ == 0) whole_pixels_ = view_.pixels;
+  }
 
   void run(const StepContext&) override {
-    const GlobalAvgPoolBackwardArgs args{.view = view_, .dy = in(0), .dx = out(0)};
+    const GlobalAvgPoolBackwardArgs args{.view = view_, .whole_pixels = whole_pixels_, .dy = in(0), .dx = out(0)};
     parallel_for(batch_, [&](Range samples) { pooling_loops().global_avg_pool_backward(args, samples); });
   }
 
  private:
   ChannelView view_;
+  std::int64_t whole_pixels_;
   std::int64_t batch_;
 };
 

@@ -235,7 +235,7 @@ class BackwardInputKernel final : public CudaKernel {
     const InputArgs<T> args{.norm = {in(2), in(3), in(4), in(5)},
                             .sum_d = in(6),
                             .sum_dx = in(7),
-                            .count = static_cast<float>(op_.group * op_.span * view_.pixels),
+                            .count = static_cast<float>(op_.values(view_.pixels)),
                             .d = in<T>(0),
                             .x = in<T>(1),
                             .dx = out<T>(0)};

@@ -22,6 +22,9 @@ struct DropArgs {
   bool planar;        // NCHW
   FastDivisor inner;  // extent that varies fastest in memory: pixels if planar, else channels
   std::uint32_t outer;
+  std::uint32_t first_channel;  // of a tensor that is part of a whole: where it begins in it
+  std::uint32_t first_pixel;
+  std::uint32_t whole_channels;
   std::int64_t samples;
   bool relu;
 };
@@ -36,10 +39,9 @@ class Factors {
   }
 
   __device__ __forceinline__ float next() {
-    const std::uint32_t channel = args_.planar ? outer_ : inner_;
-    const std::uint32_t pixel = args_.planar ? inner_ : outer_;
-    const std::uint32_t channels = args_.planar ? args_.outer : args_.inner.divisor();
-    const std::uint32_t number = args_.by_channel ? channel : pixel * channels + channel;
+    const std::uint32_t channel = args_.first_channel + (args_.planar ? outer_ : inner_);
+    const std::uint32_t pixel = args_.first_pixel + (args_.planar ? inner_ : outer_);
+    const std::uint32_t number = args_.by_channel ? channel : pixel * args_.whole_channels + channel;
     if (number / 4 != block_) {
       block_ = number / 4;
       numbers_ = random_block_on_device(seed_, Purpose::dropout, args_.layer, sample_, block_);
@@ -90,8 +92,9 @@ class DropoutKernel : public CudaKernel {
   DropoutKernel(const KernelRequest& request, const DropoutArgs& args)
       : CudaKernel(request), dtype_(request.in[0].dtype), view_(image_view(request.in[0])) {
     const bool planar = view_.block == 1 && view_.pixels > 1;
-    TRIFOLD_CHECK(view_.channels * view_.pixels < (std::int64_t{1} << 31), "a sample of {} elements is too large",
-                  view_.channels * view_.pixels);
+    const std::int64_t whole_channels = args.whole_channels > 0 ? args.whole_channels : view_.channels;
+    const std::int64_t numbers = whole_channels * (args.first_pixel + view_.pixels);
+    TRIFOLD_CHECK(numbers < (std::int64_t{1} << 31), "a sample of {} elements is too large", numbers);
     args_ = {.step = step(),
              .layer = args.layer,
              .probability = static_cast<float>(args.probability),
@@ -100,6 +103,9 @@ class DropoutKernel : public CudaKernel {
              .planar = planar,
              .inner = FastDivisor(planar ? view_.pixels : view_.channels),
              .outer = static_cast<std::uint32_t>(planar ? view_.channels : view_.pixels),
+             .first_channel = static_cast<std::uint32_t>(args.first_channel),
+             .first_pixel = static_cast<std::uint32_t>(args.first_pixel),
+             .whole_channels = static_cast<std::uint32_t>(whole_channels),
              .samples = view_.samples,
              .relu = false};
   }

@@ -88,7 +88,7 @@ class PoolBackwardKernel final : public CudaKernel {
 };
 
 template <class T, int kPack>
-__global__ void __launch_bounds__(kColumnThreads) mean_of_columns(Columns c, const T* x, T* y) {
+__global__ void __launch_bounds__(kColumnThreads) mean_of_columns(Columns c, float share, const T* x, T* y) {
   const ColumnPlace place = column_place<kPack>(c);
   float count = 0;
   float sum[kPack] = {};
@@ -100,7 +100,6 @@ __global__ void __launch_bounds__(kColumnThreads) mean_of_columns(Columns c, con
     for (int i = 0; i < kPack; ++i) sum[i] += value[i];
     count += 1;
   }
-  const float share = 1 / static_cast<float>(c.rows);
   T* to = y + place.group * c.channels + c.first_channel(place.tile);
   reduce_columns<SumPart, kPack>(c, place, count, sum, unused,
                                  [&](int slot, float total, float) { to[slot] = from_float<T>(total * share); });
@@ -112,10 +111,9 @@ constexpr int kMeanThreads = 256;
 constexpr int kMeanFloats = 2048;
 template <class T>
 __global__ void __launch_bounds__(kMeanThreads)
-    mean_of_planes(std::int64_t planes, int pixels, int planes_per_block, const T* x, T* y) {
+    mean_of_planes(std::int64_t planes, int pixels, float share, int planes_per_block, const T* x, T* y) {
   __shared__ float values[kMeanFloats];
   __shared__ float sums[kMeanFloats / 2];  // an image has two pixels or more
-  const float share = 1 / static_cast<float>(pixels);
   const int thread = static_cast<int>(threadIdx.x);
   const std::int64_t first = std::int64_t{blockIdx.x} * planes_per_block;
   if (planes_per_block == 1) {
@@ -138,12 +136,18 @@ __global__ void __launch_bounds__(kMeanThreads)
   for (int plane = thread; plane < count; plane += kMeanThreads) y[first + plane] = from_float<T>(sums[plane] * share);
 }
 
+// Of one pixel in the mean; `whole` pixels are an image's where the tensor has some rows of it.
+float share_of_pixel(std::int64_t whole, const ImageView& view) {
+  return 1 / static_cast<float>(whole > 0 ? whole : view.pixels);
+}
+
 class GlobalAvgPoolForwardKernel final : public CudaKernel {
  public:
   explicit GlobalAvgPoolForwardKernel(const KernelRequest& request)
       : CudaKernel(request),
         dtype_(request.in[0].dtype),
         view_(image_view(request.in[0])),
+        share_(share_of_pixel(op_as<GlobalAvgPoolForward>(request).pixels, view_)),
         packed_(packs_fit(view_)),
         columns_(plan_columns({.view = view_,
                                .group = 1,
@@ -164,8 +168,8 @@ class GlobalAvgPoolForwardKernel final : public CudaKernel {
  private:
   template <class T, int kPack>
   void mean_columns() {
-    mean_of_columns<T, kPack>
-        <<<columns_.blocks(), kColumnThreads, column_reduce_bytes<kPack>(), stream()>>>(columns_, in<T>(0), out<T>(0));
+    mean_of_columns<T, kPack><<<columns_.blocks(), kColumnThreads, column_reduce_bytes<kPack>(), stream()>>>(
+        columns_, share_, in<T>(0), out<T>(0));
     check_launch("mean_of_columns");
   }
   template <class T>
@@ -176,13 +180,14 @@ class GlobalAvgPoolForwardKernel final : public CudaKernel {
     if (planes_per_block > kSectorElements) planes_per_block -= planes_per_block % kSectorElements;
     const std::int64_t planes = view_.samples * view_.channels;
     const auto blocks = static_cast<unsigned>((planes + planes_per_block - 1) / planes_per_block);
-    mean_of_planes<T><<<blocks, kMeanThreads, 0, stream()>>>(planes, static_cast<int>(view_.pixels),
+    mean_of_planes<T><<<blocks, kMeanThreads, 0, stream()>>>(planes, static_cast<int>(view_.pixels), share_,
                                                              static_cast<int>(planes_per_block), in<T>(0), out<T>(0));
     check_launch("mean_of_planes");
   }
 
   DType dtype_;
   ImageView view_;
+  float share_;
   bool packed_;
   Columns columns_;
 };
@@ -204,6 +209,7 @@ class GlobalAvgPoolBackwardKernel final : public CudaKernel {
       : CudaKernel(request),
         dtype_(request.out[0].dtype),
         view_(image_view(request.out[0])),
+        share_(share_of_pixel(op_as<GlobalAvgPoolBackward>(request).pixels, view_)),
         packed_(packs_fit(view_)),
         columns_(plan_columns({.view = view_, .group = 1, .pack = packed_ ? static_cast<int>(16 / size_of(dtype_)) : 1},
                               device())) {}
@@ -219,12 +225,13 @@ class GlobalAvgPoolBackwardKernel final : public CudaKernel {
   template <class T, int kPack>
   void spread() {
     spread_mean<T, kPack><<<columns_.blocks(), kColumnThreads, coefficient_bytes<kPack, 1>(columns_), stream()>>>(
-        columns_, 1 / static_cast<float>(view_.pixels), in<T>(0), out<T>(0));
+        columns_, share_, in<T>(0), out<T>(0));
     check_launch("spread_mean");
   }
 
   DType dtype_;
   ImageView view_;
+  float share_;
   bool packed_;
   Columns columns_;
 };

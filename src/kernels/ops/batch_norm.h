@@ -2,6 +2,8 @@
 // x is [N,C,...]; statistics are taken over groups of `group` consecutive samples: mean and istd are [N/group, C].
 #pragma once
 
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "kernels/op.h"
@@ -43,9 +45,23 @@ struct BatchNormJoin final : Op {
   std::string_view name() const override { return "batch_norm.join"; }
   std::string attributes() const override { return fmt::format("group {} span {}", group, span); }
   bool keeps_f32(Side, int) const override { return true; }
-  std::vector<int> in_place(int out) const override {
-    return out < 2 ? std::vector<int>{out + 2} : std::vector<int>{};
-  }
+  std::vector<int> in_place(int out) const override { return out < 2 ? std::vector<int>{out + 2} : std::vector<int>{}; }
+};
+
+// The statistics of images of which every tensor rank has a run of rows, as those of the whole images.
+// in: mean, istd [ranks * groups, C], those of rank 0 first, [running_mean, running_var (running)];
+// out: mean, istd [groups, C], [running_mean, running_var (running)]: moved by every group in order.
+struct BatchNormJoinRows final : Op {
+  std::int64_t group = 0;            // samples
+  std::vector<std::int64_t> pixels;  // by rank: values a sample has there in a channel
+  bool running = false;
+  double eps = 1e-5;
+  double momentum = 0.1;
+
+  std::string_view name() const override { return "batch_norm.join_rows"; }
+  std::string attributes() const override { return fmt::format("group {} ranks {}", group, pixels.size()); }
+  bool keeps_f32(Side, int) const override { return true; }
+  std::vector<int> in_place(int out) const override { return out >= 2 ? std::vector<int>{out} : std::vector<int>{}; }
 };
 
 // Evaluation: the running averages as the statistics of one group. in: running_mean, running_var; out: mean, istd
@@ -116,13 +132,18 @@ struct BatchNormBackwardReduce final : Op {
 };
 
 // dx from d and the sums. in: d (or dy), x, mean, istd, gamma, beta, sum_d, sum_dx; out: dx.
-// mask none: the first input is d already; from_x: it is dy, and the relu is undone here too. The sums may be of a group
-// that lies on `span` replicas.
+// mask none: the first input is d already; from_x: it is dy, and the relu is undone here too. The sums may be of a
+// group that lies on `span` replicas, and of whole images where x has some of their rows.
 struct BatchNormBackwardInput final : Op {
   std::int64_t group = 0;
   int span = 1;
+  std::int64_t pixels = 0;  // of a whole image; 0: x has them all
   ReluMask mask = ReluMask::none;
 
+  // What the sums are of, where x has so many pixels.
+  double values(std::int64_t x_pixels) const {
+    return static_cast<double>(group * span * (pixels > 0 ? pixels : x_pixels));
+  }
   std::string_view name() const override { return "batch_norm.backward_input"; }
   std::string attributes() const override {
     return fmt::format("group {}{}", group, mask == ReluMask::from_x ? " relu" : "");

@@ -56,13 +56,20 @@ struct AvgPoolBackward final : Op {
 };
 
 // in: x [N,C,H,W]; out: y [N,C], plain
+// Where x has some rows of the images, y is their part of the mean.
 struct GlobalAvgPoolForward final : Op {
+  std::int64_t pixels = 0;  // of a whole image; 0: x has them all
+
   std::string_view name() const override { return "global_avg_pool.forward"; }
+  std::string attributes() const override { return pixels > 0 ? fmt::format("of {} pixels", pixels) : ""; }
 };
 
 // in: dy [N,C]; out: dx [N,C,H,W]
 struct GlobalAvgPoolBackward final : Op {
+  std::int64_t pixels = 0;  // as forward
+
   std::string_view name() const override { return "global_avg_pool.backward"; }
+  std::string attributes() const override { return pixels > 0 ? fmt::format("of {} pixels", pixels) : ""; }
 };
 
 }  // namespace trifold

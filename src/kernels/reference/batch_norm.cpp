@@ -50,7 +50,8 @@ class StatisticsKernel final : public Kernel {
  public:
   explicit StatisticsKernel(const KernelRequest& request)
       : op_(op_as<BatchNormStatistics>(request)), groups_(request.in[0].shape, op_.group) {
-    TRIFOLD_CHECK(groups_.values() > 1, "the variance of one value is not defined");
+    // A part that is joined with others may be a single value.
+    TRIFOLD_CHECK(groups_.values() > 1 || op_.momentum == 0, "the variance of one value is not defined");
   }
 
   void run(const StepContext&) override {
@@ -67,7 +68,7 @@ class StatisticsKernel final : public Kernel {
         out(0)[g * groups_.channels + c] = static_cast<float>(mean);
         out(1)[g * groups_.channels + c] = static_cast<float>(1 / std::sqrt(squares / count + op_.eps));
         running_mean += op_.momentum * (mean - running_mean);
-        running_var += op_.momentum * (squares / (count - 1) - running_var);
+        if (count > 1) running_var += op_.momentum * (squares / (count - 1) - running_var);
       }
       out(2)[c] = static_cast<float>(running_mean);
       out(3)[c] = static_cast<float>(running_var);
@@ -174,7 +175,7 @@ class BackwardInputKernel final : public Kernel {
       : op_(op_as<BatchNormBackwardInput>(request)), groups_(request.in[1].shape, op_.group) {}
 
   void run(const StepContext&) override {
-    const double count = static_cast<double>(groups_.values() * op_.span);
+    const double count = op_.values(groups_.pixels);
     for (std::int64_t g = 0; g < groups_.count; ++g)
       for (std::int64_t c = 0; c < groups_.channels; ++c) {
         const std::int64_t s = g * groups_.channels + c;

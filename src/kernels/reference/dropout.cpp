@@ -19,7 +19,10 @@ class Factors {
     const std::int64_t pixel = index % pixels_;
     const std::int64_t channel = index / pixels_ % channels_;
     const std::int64_t sample = context.first_sample + index / pixels_ / channels_;
-    const std::int64_t number = args_.channels ? channel : pixel * channels_ + channel;
+    const std::int64_t whole_channels = args_.whole_channels > 0 ? args_.whole_channels : channels_;
+    const std::int64_t whole_channel = args_.first_channel + channel;
+    const std::int64_t number =
+        args_.channels ? whole_channel : (args_.first_pixel + pixel) * whole_channels + whole_channel;
     const PhiloxBlock block = random_block(context.seed, Purpose::dropout, args_.layer,
                                            static_cast<std::uint64_t>(sample), static_cast<std::uint32_t>(number / 4));
     const float uniform = uniform_from_bits(block[static_cast<std::size_t>(number % 4)]);

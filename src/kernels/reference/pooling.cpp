@@ -130,34 +130,44 @@ class AvgPoolBackwardKernel final : public Kernel {
 class GlobalAvgPoolForwardKernel final : public Kernel {
  public:
   explicit GlobalAvgPoolForwardKernel(const KernelRequest& request)
-      : planes_(request.out[0].elements()), pixels_(request.in[0].shape.pixels()) {}
+      : planes_(request.out[0].elements()),
+        pixels_(request.in[0].shape.pixels()),
+        whole_(op_as<GlobalAvgPoolForward>(request).pixels) {
+    if (whole_ == 0) whole_ = pixels_;
+  }
 
   void run(const StepContext&) override {
     for (std::int64_t plane = 0; plane < planes_; ++plane) {
       double sum = 0;
       for (std::int64_t p = 0; p < pixels_; ++p) sum += in(0)[plane * pixels_ + p];
-      out(0)[plane] = static_cast<float>(sum / static_cast<double>(pixels_));
+      out(0)[plane] = static_cast<float>(sum / static_cast<double>(whole_));
     }
   }
 
  private:
   std::int64_t planes_;
   std::int64_t pixels_;
+  std::int64_t whole_;  // pixels of an image
 };
 
 class GlobalAvgPoolBackwardKernel final : public Kernel {
  public:
   explicit GlobalAvgPoolBackwardKernel(const KernelRequest& request)
-      : planes_(request.in[0].elements()), pixels_(request.out[0].shape.pixels()) {}
+      : planes_(request.in[0].elements()),
+        pixels_(request.out[0].shape.pixels()),
+        whole_(op_as<GlobalAvgPoolBackward>(request).pixels) {
+    if (whole_ == 0) whole_ = pixels_;
+  }
 
   void run(const StepContext&) override {
     for (std::int64_t i = 0; i < planes_ * pixels_; ++i)
-      out(0)[i] = static_cast<float>(in(0)[i / pixels_] / static_cast<double>(pixels_));
+      out(0)[i] = static_cast<float>(in(0)[i / pixels_] / static_cast<double>(whole_));
   }
 
  private:
   std::int64_t planes_;
   std::int64_t pixels_;
+  std::int64_t whole_;  // pixels of an image
 };
 
 const RegisterKernel max_forward(reference_backend(), "max_pool.forward", make_kernel<MaxPoolForwardKernel>);

@@ -71,6 +71,18 @@ class AllGatherKernel final : public NcclKernel {
   std::size_t part_bytes_;
 };
 
+class ReduceScatterKernel final : public NcclKernel {
+ public:
+  explicit ReduceScatterKernel(const KernelRequest& request)
+      : NcclKernel(request, op_as<ReduceScatter>(request).axis),
+        part_(static_cast<std::size_t>(request.out[0].elements())) {}
+
+  void run(const StepContext&) override { link().reduce_scatter(in(0), {out(0), part_}, stream()); }
+
+ private:
+  std::size_t part_;
+};
+
 class GatherChannelsKernel final : public NcclKernel {
  public:
   explicit GatherChannelsKernel(const KernelRequest& request)
@@ -97,6 +109,7 @@ class GatherChannelsKernel final : public NcclKernel {
 
 const RegisterKernel all_reduce(cuda_backend(), "all_reduce", make_kernel<AllReduceKernel>);
 const RegisterKernel all_gather(cuda_backend(), "all_gather", make_kernel<AllGatherKernel>);
+const RegisterKernel reduce_scatter(cuda_backend(), "reduce_scatter", make_kernel<ReduceScatterKernel>);
 const RegisterKernel gather_channels(cuda_backend(), "gather_channels", make_kernel<GatherChannelsKernel>);
 
 }  // namespace

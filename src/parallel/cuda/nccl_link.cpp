@@ -75,6 +75,12 @@ void NcclLink::all_gather(std::span<const std::byte> part, std::byte* all, cudaS
        [&](ncclComm_t comm) { return ncclAllGather(part.data(), all, part.size(), ncclUint8, comm, stream); });
 }
 
+void NcclLink::reduce_scatter(const float* all, std::span<float> part, cudaStream_t stream) {
+  give("ncclReduceScatter", [&](ncclComm_t comm) {
+    return ncclReduceScatter(all, part.data(), part.size(), ncclFloat32, ncclSum, comm, stream);
+  });
+}
+
 void NcclLink::send(std::span<const std::byte> data, int to, cudaStream_t stream) {
   give("ncclSend", [&](ncclComm_t comm) { return ncclSend(data.data(), data.size(), ncclUint8, to, comm, stream); });
 }

@@ -31,6 +31,8 @@ class NcclLink {
 
   void all_reduce(std::span<float> data, cudaStream_t stream);
   void all_gather(std::span<const std::byte> part, std::byte* all, cudaStream_t stream);  // `all`: of every rank
+  // `all`: a part for every rank. The part may lie in its place in it.
+  void reduce_scatter(const float* all, std::span<float> part, cudaStream_t stream);
   void send(std::span<const std::byte> data, int to, cudaStream_t stream);
   void receive(std::span<std::byte> data, int from, cudaStream_t stream);
 

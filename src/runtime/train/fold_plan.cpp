@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 
 #include "kernels/ops/gradient_exchange.h"
+#include "kernels/ops/halo.h"
 #include "runtime/core/error.h"
 #include "runtime/train/layer_timing.h"
 #include "runtime/train/stage_choice.h"
@@ -71,6 +72,14 @@ void check_sync(const Job& job, const ModelOptions& options, const FoldPlan& pla
              job.file.string(), options.backend->name());
 }
 
+void check_splits(const Job& job, const ModelOptions& options, const FoldPlan& plan) {
+  if (plan.mesh.tensor == 1 || options.backend->supports(GatherRows{}.name())) return;
+  for (const LayerSplit split : {LayerSplit::rows, LayerSplit::blocks})
+    if (std::ranges::find(plan.splits, split) != plan.splits.end())
+      fail_input("{}: plan.split: layers are split by {} on the CPU only; {} devices split them by channels",
+                 job.file.string(), name_of(split), options.backend->name());
+}
+
 // The last rule that matches a layer counts.
 std::vector<std::optional<LayerSplit>> splits_of_layers(const Job& job) {
   std::vector<std::optional<LayerSplit>> splits(job.model.layers.size());
@@ -118,6 +127,7 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<co
   check_pipeline(plan.pipeline);
 
   plan.splits = splits_of_layers(job);
+  check_splits(job, job_options, plan);
   const ModelContext context{.batch = job.train.batch / plan.pipeline.micro_batches / plan.mesh.data,
                              .global_batch = job.train.batch,
                              .bn_group = job.train.bn_group,

@@ -125,7 +125,7 @@ void Model::initialize(std::uint64_t seed) {
   const Graph& graph = training_->program().graph;
   const std::vector<Entry> parameters = entries(Contents::model);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Shape shape = parameters[i].whole_shape(graph[parameters[i].value].shape);
+    const Shape shape = parameters[i].shard.whole_shape(graph[parameters[i].value].shape);
     write(parameters[i], initial_values(graph.parameters[i], shape, seed));
   }
   reset_loss_scale();
@@ -190,7 +190,7 @@ std::byte* Model::data(const Entry& entry) const {
 
 void Model::write(const Entry& entry, std::span<const float> whole) const {
   const TensorDesc& desc = training_->program().descs[static_cast<std::size_t>(entry.value)];
-  const std::vector<float> plain = take_shard(whole, entry.whole_shape(desc.shape), entry.shard);
+  const std::vector<float> plain = take_shard(whole, entry.shard.whole_shape(desc.shape), entry.shard);
   std::vector<float> laid_out(plain.size());
   to_layout(plain, desc.shape, desc.layout, laid_out);
   if (entry.parameter >= 0)
@@ -285,7 +285,7 @@ Model::Snapshot Model::snapshot(Contents contents) const {
       to_plain(values, desc.shape, desc.layout, copy);
       values = copy;
     }
-    const Shape shape = entry.whole_shape(desc.shape);
+    const Shape shape = entry.shard.whole_shape(desc.shape);
     if (entry.shard.dim >= 0) {
       std::vector<float>& whole = snapshot.storage_.emplace_back(static_cast<std::size_t>(shape.elements()));
       put_shard(values, shape, entry.shard, whole);
@@ -306,7 +306,7 @@ void Model::load(const SafetensorsFile& file, Contents contents) {
       continue;
     }
     if (tensor == nullptr) fail_input("the checkpoint has no tensor '{}': it belongs to another network", entry.name);
-    const Shape shape = entry.whole_shape(program.descs[static_cast<std::size_t>(entry.value)].shape);
+    const Shape shape = entry.shard.whole_shape(program.descs[static_cast<std::size_t>(entry.value)].shape);
     if (tensor->shape != shape || tensor->dtype != DType::f32)
       fail_input("the checkpoint's '{}' is {} {}, this network's is f32 {}", entry.name, name_of(tensor->dtype),
                  to_string(tensor->shape), to_string(shape));

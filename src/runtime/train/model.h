@@ -120,11 +120,6 @@ class Model {
     std::size_t base = 0;  // of its flat buffer in the region; of a tensor that is in none, its own
     int parameter = -1;    // its index, of a tensor in a flat buffer
     Shard shard = {};
-
-    Shape whole_shape(Shape mine) const {
-      if (shard.dim >= 0) mine[shard.dim] *= shard.count;
-      return mine;
-    }
   };
   std::vector<Entry> entries(Contents contents) const;
   std::byte* data(const Entry& entry) const;

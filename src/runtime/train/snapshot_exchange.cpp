@@ -13,7 +13,9 @@ std::string encode_manifest(const Model::Snapshot& snapshot) {
     const Shard shard = snapshot.shard_of(tensor.name);
     nlohmann::json dims = nlohmann::json::array();
     for (int dim = 0; dim < tensor.shape.rank(); ++dim) dims.push_back(tensor.shape[dim]);
-    manifest.push_back({{"name", tensor.name}, {"dims", dims}, {"shard", {shard.dim, shard.index, shard.count}}});
+    manifest.push_back({{"name", tensor.name},
+                        {"dims", dims},
+                        {"shard", {shard.dim, shard.index, shard.count, shard.column, shard.columns}}});
   }
   return manifest.dump();
 }
@@ -56,8 +58,12 @@ Model::Snapshot receive_snapshot(Communicator& ranks, int from) {
     Shape shape;
     for (const std::int64_t dim : entry.at("dims")) shape.push_back(dim);
     const nlohmann::json& numbers = entry.at("shard");
-    const Shard shard{.dim = numbers.at(0), .index = numbers.at(1), .count = numbers.at(2)};
-    std::vector<float> part(static_cast<std::size_t>(shape.elements() / shard.count));
+    const Shard shard{.dim = numbers.at(0),
+                      .index = numbers.at(1),
+                      .count = numbers.at(2),
+                      .column = numbers.at(3),
+                      .columns = numbers.at(4)};
+    std::vector<float> part(static_cast<std::size_t>(shape.elements() / shard.parts()));
     ranks.wait(ranks.receive(std::as_writable_bytes(std::span(part)), from));
     snapshot.add(entry.at("name"), shape, shard, std::move(part));
   }

@@ -164,24 +164,25 @@ TEST_P(PoolingLoopsTest, AvgPoolForwardAndBackward) {
 }
 
 TEST_P(PoolingLoopsTest, GlobalAvgPoolForwardAndBackward) {
-  for (const ChannelView& view : views()) {
-    SCOPED_TRACE(text_of(view));
-    const ChannelView rows = {view.channels, 1, false};
-    const auto x = random(view), dy = random(rows);
-    auto y = untouched(rows), dx = untouched(view);
-    loops().global_avg_pool_forward({.view = view, .x = x.data(), .y = y.data()}, kRange);
-    loops().global_avg_pool_backward({.view = view, .dy = dy.data(), .dx = dx.data()}, kRange);
-    expect_sample_0_untouched(rows, y);
-    expect_sample_0_untouched(view, dx);
-    std::vector<double> expected(y.size(), 0.0);
-    const double pixels = static_cast<double>(view.pixels);
-    for_each_element(view, [&](auto n, auto c, auto, auto i) {
-      const std::size_t row = static_cast<std::size_t>(n * view.channels) + c;
-      expected[row] += x[i] / pixels;
-      ASSERT_NEAR(dx[i], dy[row] / pixels, 1e-7);
-    });
-    for_each_element(rows, [&](auto, auto, auto, auto i) { ASSERT_NEAR(y[i], expected[i], 1e-6); });
-  }
+  for (const ChannelView& view : views())
+    for (const std::int64_t whole : {view.pixels, 2 * view.pixels + 1}) {  // the latter: of images it has a part of
+      SCOPED_TRACE(text_of(view));
+      const ChannelView rows = {view.channels, 1, false};
+      const auto x = random(view), dy = random(rows);
+      auto y = untouched(rows), dx = untouched(view);
+      loops().global_avg_pool_forward({.view = view, .whole_pixels = whole, .x = x.data(), .y = y.data()}, kRange);
+      loops().global_avg_pool_backward({.view = view, .whole_pixels = whole, .dy = dy.data(), .dx = dx.data()}, kRange);
+      expect_sample_0_untouched(rows, y);
+      expect_sample_0_untouched(view, dx);
+      std::vector<double> expected(y.size(), 0.0);
+      const double pixels = static_cast<double>(whole);
+      for_each_element(view, [&](auto n, auto c, auto, auto i) {
+        const std::size_t row = static_cast<std::size_t>(n * view.channels) + c;
+        expected[row] += x[i] / pixels;
+        ASSERT_NEAR(dx[i], dy[row] / pixels, 1e-7);
+      });
+      for_each_element(rows, [&](auto, auto, auto, auto i) { ASSERT_NEAR(y[i], expected[i], 1e-6); });
+    }
 }
 
 TRIFOLD_TEST_EVERY_ISA(PoolingLoopsTest);

@@ -30,6 +30,16 @@ PlanConfig by(const std::string& split) {
   return {.tp = 2, .split = {{"*", "none"}, {"*conv[0-9]*", split}, {"pw*", split}, {"fc1", split}}};
 }
 
+// Images by rows: 2 ranks have equal parts of most, 3 of few.
+PlanConfig rows(std::int64_t ranks) {
+  return {.tp = ranks, .split = {{"*", "rows"}}};
+}
+
+// Linear layers on a grid of 2 x 2; what comes before them whole.
+PlanConfig blocks() {
+  return {.tp = 4, .split = {{"*", "none"}, {"fc1", "blocks"}}};
+}
+
 std::vector<NamedPlan> plans() {
   return {{"dp2", {.dp = 2}},
           {"dp4", {.dp = 4}},
@@ -37,6 +47,10 @@ std::vector<NamedPlan> plans() {
           {"tp2_auto", {.tp = 2}},
           {"tp2_in", by("in_channels")},
           {"tp2_out", by("out_channels")},
+          {"tp2_rows", rows(2)},
+          {"tp3_rows", rows(3)},
+          {"tp4_rows", rows(4)},
+          {"tp4_blocks", blocks()},
           {"pp2_gpipe", pipeline(2, "gpipe")},
           {"pp2_1f1b", pipeline(2, "1f1b")},
           {"pp3_1f1b", pipeline(3, "1f1b")},
@@ -56,6 +70,8 @@ std::vector<NamedPlan> plans() {
           {"dp2_pp2_zero2", {.dp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 2, .zero = 2}},
           {"dp2_pp2_zero3", {.dp = 2, .pp = 2, .micro_batches = 2, .zero = 3, .bucket_bytes = 2000}},
           {"dp2_tp2", {.dp = 2, .tp = 2}},
+          {"dp2_tp2_rows", {.dp = 2, .tp = 2, .split = {{"*", "rows"}}}},
+          {"tp2_pp2_rows", {.tp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 4, .split = {{"*", "rows"}}}},
           {"dp2_pp2", {.dp = 2, .pp = 2, .micro_batches = 2}},
           {"tp2_pp2", {.tp = 2, .pp = 2, .micro_batches = 4}},
           {"dp2_tp2_pp2", {.dp = 2, .tp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 2}}};
@@ -176,12 +192,93 @@ TEST(FoldedBatchNorm, GroupsMaySpanReplicas) {
   }
 }
 
+// Values go between rows, channels and whole, each way.
+TEST(FoldedRows, MeetOtherSplits) {
+  const FoldRun single = run_fold(small_tutorial(), {}, {});
+  const std::vector<std::vector<TensorSplit>> mixtures = {
+      {{"*", "none"}, {"conv2", "rows"}},
+      {{"*", "none"}, {"conv1", "rows"}},
+      {{"*", "none"}, {"conv1", "rows"}, {"conv2", "out_channels"}},
+      {{"*", "none"}, {"conv1", "out_channels"}, {"conv2", "rows"}},
+      {{"*", "none"}, {"conv1", "rows"}, {"conv2", "in_channels"}, {"fc1", "out_channels"}},
+      {{"conv1", "rows"}}};
+  for (const std::vector<TensorSplit>& split : mixtures) {
+    SCOPED_TRACE(split.back().match + " by " + split.back().by);
+    expect_losses_near(run_fold(small_tutorial(), {.tp = 2, .split = split}, {}), single, 1e-4);
+  }
+}
+
+// Windows whose padding, stride and dilation leave ranks with other rows than they had; a maximum whose padding is no
+// zero; channels that no block divides.
+TEST(FoldedRows, TakeAnyWindow) {
+  const auto window = [](std::int64_t out, std::int64_t kernel, std::int64_t stride, std::int64_t pad,
+                         std::int64_t dilation) {
+    return std::vector<std::pair<std::string, FieldValue>>{{"out", out},
+                                                           {"kernel", Pair{kernel, 3}},
+                                                           {"stride", Pair{stride, 1}},
+                                                           {"pad", Pair{pad, 1}},
+                                                           {"dilation", Pair{dilation, 1}}};
+  };
+  const NetworkSpec odd =
+      network({3, 23, 6}, 4,
+              {{"conv1", "conv2d", {}, window(6, 5, 1, 4, 2)},
+               {"tanh1", "tanh"},
+               {"max", "max_pool", {}, {{"kernel", Pair{3, 3}}, {"stride", Pair{2, 1}}, {"pad", Pair{1, 1}}}},
+               {"conv2", "conv2d", {}, window(16, 2, 1, 1, 1)},
+               {"bn2", "batch_norm"},
+               {"drop", "dropout", {}, {{"p", 0.3}}},
+               {"conv3", "conv2d", {}, window(8, 1, 2, 0, 1)},
+               {"mean", "avg_pool", {}, {{"kernel", Pair{3, 2}}, {"stride", Pair{1, 2}}, {"pad", Pair{1, 0}}}},
+               {"drop2", "dropout2d", {}, {{"p", 0.3}}},
+               {"pool", "global_avg_pool"},
+               {"fc", "linear", {}, {{"out", std::int64_t{4}}}}});
+  const FoldRun single = run_fold(odd, {}, {});
+  for (const std::int64_t ranks : {2, 3, 5}) {
+    SCOPED_TRACE(ranks);
+    expect_losses_near(run_fold(odd, rows(ranks), {}), single, 1e-4);
+  }
+}
+
+// Layers in blocks one after the other, with activations between them; replicas and stages around them.
+TEST(FoldedBlocks, FollowEachOther) {
+  FoldOptions options;
+  options.optimizer.momentum = 0.9;
+  const FoldRun single = run_fold(small_lenet(), {}, options);
+  const std::vector<TensorSplit> chain = {{"*", "none"}, {"fc*", "blocks"}};
+  const std::vector<TensorSplit> mixed = {
+      {"*", "rows"}, {"pool2", "none"}, {"fc1", "out_channels"}, {"fc2", "blocks"}, {"fc3", "none"}};
+  for (const PlanConfig& plan :
+       {PlanConfig{.tp = 4, .split = chain}, PlanConfig{.dp = 2, .tp = 4, .split = chain},
+        PlanConfig{.tp = 4, .pp = 2, .schedule = "zero-bubble", .micro_batches = 4, .split = chain},
+        PlanConfig{.tp = 4, .split = mixed}}) {
+    SCOPED_TRACE(to_string(Mesh{static_cast<int>(plan.dp), static_cast<int>(plan.pp), 4}));
+    expect_losses_near(run_fold(small_lenet(), plan, options), single, 1e-4);
+  }
+  expect_losses_near(run_fold_in_turns(small_lenet(), {.tp = 4, .split = chain}, {}, options), single, 1e-4);
+  expect_losses_near(run_fold_in_turns(small_lenet(), {.tp = 2}, {.tp = 4, .split = chain}, options), single, 1e-4);
+}
+
+// A checkpoint holds whole tensors: what ranks had in rows others take in channels, and one rank whole.
+TEST(FoldedCheckpoint, OfOnePlanLoadsInAnother) {
+  FoldOptions options;
+  options.optimizer.momentum = 0.9;
+  for (const auto& make : {small_tutorial, small_resnet}) {
+    const FoldRun single = run_fold(make(), {}, options);
+    const PlanConfig channels{.tp = 2};
+    const std::vector<std::pair<PlanConfig, PlanConfig>> turns = {
+        {rows(2), {}}, {{}, rows(3)}, {rows(4), channels}, {channels, rows(2)}, {channels, {}}};
+    for (const auto& [first, then] : turns)
+      expect_losses_near(run_fold_in_turns(make(), first, then, options), single, 1e-4);
+  }
+}
+
 TEST(FoldedPrecision, Bf16FollowsOneRank) {
   FoldOptions options;
   options.precision = DType::bf16;
   options.steps = 10;
   const FoldRun single = run_fold(small_tutorial(), {}, options);
-  for (const PlanConfig& plan : {PlanConfig{.dp = 2}, PlanConfig{.tp = 2}, PlanConfig{.pp = 2, .micro_batches = 4}})
+  for (const PlanConfig& plan :
+       {PlanConfig{.dp = 2}, PlanConfig{.tp = 2}, rows(2), PlanConfig{.pp = 2, .micro_batches = 4}})
     // Sums in another order round to other numbers of 8 bits, 4e-3 apart; ten steps of training add some of them up.
     expect_losses_near(run_fold(small_tutorial(), plan, options), single, 1e-2);
 }
@@ -297,6 +394,26 @@ TEST(FoldedRefusal, SaysWhatWouldWork) {
   EXPECT_NE(refusal(small_tutorial(), {.pp = 2, .stages = {1, 1}}).find("plan.stages has 2 layers"), std::string::npos);
   EXPECT_NE(refusal(small_resnet(), {.tp = 2, .split = {{"fc", "out_channels"}}})
                 .find("cannot be split by out_channels into 2 parts"),
+            std::string::npos);
+  EXPECT_EQ(refusal(small_mobilenet(), rows(4)),
+            "test: dw2: layer 'dw2' (conv2d), from 6 to 3 rows, cannot be split by rows into 4 parts of a row or more; "
+            "use a plan.tp of at most 3, or \"by\": \"none\" for it");
+  NetworkSpec inside = odd_network();
+  for (LayerSpec& layer : inside.layers)
+    if (layer.id == "pool") {
+      layer.values.set("pad", Pair{1, 1});
+      layer.values.set("count_pad", false);
+    }
+  EXPECT_EQ(refusal(inside, rows(2)),
+            "test: pool: layer 'pool' (avg_pool) cannot be split by rows; use \"by\": \"none\" for it");
+  EXPECT_EQ(refusal(small_tutorial(), {.tp = 2, .split = {{"fc1", "blocks"}}}),
+            "test: fc1: layer 'fc1' (linear) cannot be split by blocks among 2 ranks, which make no square; use a "
+            "plan.tp of 4, 9 or 16");
+  EXPECT_EQ(
+      refusal(small_vgg(), {.tp = 4, .split = {{"fc2", "blocks"}}}),
+      "test: fc2: layer 'fc2' (linear), from 40 to 7 features of 16 samples, cannot be split into 2 by 2 blocks; 2 "
+      "must divide all three, or use \"by\": \"none\" for it");
+  EXPECT_NE(refusal(small_vgg(), {.tp = 4, .split = {{"conv1", "blocks"}}}).find("which only linear layers can"),
             std::string::npos);
   FoldOptions lars;
   lars.optimizer.kind = OptimizerKind::lars;

@@ -15,10 +15,14 @@ struct DropoutStream {
   std::uint32_t layer = 0;
   std::uint64_t first_sample = 0;
   float probability = 0.5f;  // of being dropped, < 1; what is kept is multiplied by 1 / (1 - probability)
+  // Of a tensor that is part of a whole: where it begins in it.
+  std::uint32_t first_channel = 0;
+  std::uint32_t first_pixel = 0;
+  std::uint32_t whole_channels = 0;  // 0: the tensor has them all
 };
 
 // Forward: y = dropout(x), with relu max(0, .). Backward: from dy to dx, with `gate` the forward's y: 0 where y <= 0.
-// Element e = pixel * C + channel uses number e % 4 of block e / 4, in every layout.
+// Element e = pixel * C + channel of the whole tensor uses number e % 4 of block e / 4, in every layout.
 struct ElementDropoutArgs {
   ChannelView view;
   DropoutStream stream;
@@ -28,7 +32,7 @@ struct ElementDropoutArgs {
   const float* gate = nullptr;  // backward, or none
 };
 
-// factors[n, c] = 0 or 1 / (1 - probability), from number c % 4 of block c / 4.
+// factors[n, c] = 0 or 1 / (1 - probability), from number e % 4 of block e / 4, where e is c's place in the whole.
 struct ChannelFactorsArgs {
   std::int64_t channels = 0;
   DropoutStream stream;

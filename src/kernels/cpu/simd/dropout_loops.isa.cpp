@@ -1,4 +1,5 @@
-// The loops of dropout_loops.h. One vector Philox makes 4 * kLanes numbers; blocked images and features use them all.
+// The loops of dropout_loops.h. One vector Philox makes 4 * kLanes numbers; blocked images and features use them all,
+// unless they are a part that begins within a block of four.
 #include "kernels/cpu/simd/dropout_loops.h"
 
 #include "kernels/cpu/simd/channel_rows.h"
@@ -16,6 +17,13 @@ UVec lane_index() {
   return index;
 }
 
+// The number of each lane, wherever in its block it is: a block a lane, of which one number is used.
+UVec numbered(const RandomStream& random, UVec number) {
+  const RandomWords r = random(number / 4u);
+  const UVec word = number % 4u;
+  return word < 2u ? (word == 0u ? r.word[0] : r.word[1]) : (word == 2u ? r.word[2] : r.word[3]);
+}
+
 enum class Rectify { none, relu, gate };
 
 template <Rectify kRectify, class Part>
@@ -30,6 +38,8 @@ template <Rectify kRectify>
 struct SampleDropout {
   RandomStream random;
   Vec probability, scale;
+  std::uint32_t first_number;    // of the tensor's first element
+  std::uint32_t whole_channels;  // numbers a pixel
   const float* from;
   float* to;
   const float* gate;
@@ -39,9 +49,13 @@ struct SampleDropout {
                args.stream.first_sample + static_cast<std::uint64_t>(n)),
         probability(broadcast(args.stream.probability)),
         scale(broadcast(1.0f / (1.0f - args.stream.probability))),
+        whole_channels(args.stream.whole_channels > 0 ? args.stream.whole_channels
+                                                      : static_cast<std::uint32_t>(args.view.channels)),
         from(args.from + n * sample_elements(args.view)),
         to(args.to + n * sample_elements(args.view)),
-        gate(args.gate == nullptr ? nullptr : args.gate + n * sample_elements(args.view)) {}
+        gate(args.gate == nullptr ? nullptr : args.gate + n * sample_elements(args.view)) {
+    first_number = args.stream.first_pixel * whole_channels + args.stream.first_channel;
+  }
 
   template <class Part>
   TRIFOLD_INLINE void drop(std::int64_t offset, UVec bits, const Part& part) const {
@@ -57,23 +71,34 @@ struct SampleDropout {
   // Elements are numbered in the order they lie in.
   void features(std::int64_t channels) const {
     const UVec lanes = lane_index();
+    if (first_number % 4 != 0) {
+      for (std::int64_t e = 0; e < channels; e += kLanes)
+        drop(e, numbered(random, lanes + (first_number + static_cast<std::uint32_t>(e))), channels - e);
+      return;
+    }
     for (std::int64_t e = 0; e < channels; e += 4 * kLanes) {
-      const RandomWords r = in_order(random(lanes + static_cast<std::uint32_t>(e / 4)));
+      const RandomWords r = in_order(random(lanes + (first_number + static_cast<std::uint32_t>(e)) / 4));
       for (int j = 0; j < 4; ++j) drop(e + j * kLanes, r.word[j], channels - e - j * kLanes);
     }
   }
 
-  // A vector of channels needs the numbers of kLanes / 4 blocks: four pixels at a time fill the lanes.
   void blocked(const ChannelView& view) const {
+    if (first_number % 4 == 0 && whole_channels % 4 == 0) return blocks_of_four_pixels(view);
+    const UVec lanes = lane_index();
+    for (std::int64_t c = 0; c < view.channels; c += kLanes)
+      for (std::int64_t p = 0; p < view.pixels; ++p)
+        drop(c * view.pixels + p * kLanes, numbered(random, lanes + number(c, p)), WholeVector{});
+  }
+
+  // A vector of channels needs the numbers of kLanes / 4 blocks: four pixels at a time fill the lanes.
+  void blocks_of_four_pixels(const ChannelView& view) const {
     constexpr std::uint32_t kBlocksPerVector = kLanes / 4;
-    const std::uint32_t blocks_per_pixel = static_cast<std::uint32_t>(view.channels / 4);
+    const std::uint32_t blocks_per_pixel = whole_channels / 4;
     const UVec lanes = lane_index();
     const UVec lane_blocks = lanes / kBlocksPerVector * blocks_per_pixel + lanes % kBlocksPerVector;
     for (std::int64_t c = 0; c < view.channels; c += kLanes) {
       for (std::int64_t p = 0; p < view.pixels; p += 4) {
-        const std::uint32_t first =
-            static_cast<std::uint32_t>(p) * blocks_per_pixel + static_cast<std::uint32_t>(c / 4);
-        const RandomWords r = in_order(random(lane_blocks + first));
+        const RandomWords r = in_order(random(lane_blocks + number(c, p) / 4));
         const std::int64_t offset = c * view.pixels + p * kLanes;
         for (int j = 0; j < 4; ++j) {
           if (p + j < view.pixels) drop(offset + j * kLanes, r.word[j], WholeVector{});
@@ -82,19 +107,17 @@ struct SampleDropout {
     }
   }
 
-  // Neighbours are C numbers apart: a block a lane, of which one number is used.
+  // Neighbours are as many numbers apart as there are channels.
   void plain(const ChannelView& view) const {
-    const std::uint32_t channels = static_cast<std::uint32_t>(view.channels);
-    const UVec lanes = lane_index() * channels;
-    for (std::int64_t c = 0; c < view.channels; ++c) {
-      for (std::int64_t p = 0; p < view.pixels; p += kLanes) {
-        const UVec e = lanes + (static_cast<std::uint32_t>(p) * channels + static_cast<std::uint32_t>(c));
-        const RandomWords r = random(e / 4u);
-        const UVec word = e % 4u;
-        const UVec bits = word < 2u ? (word == 0u ? r.word[0] : r.word[1]) : (word == 2u ? r.word[2] : r.word[3]);
-        drop(c * view.pixels + p, bits, view.pixels - p);
-      }
-    }
+    const UVec lanes = lane_index() * whole_channels;
+    for (std::int64_t c = 0; c < view.channels; ++c)
+      for (std::int64_t p = 0; p < view.pixels; p += kLanes)
+        drop(c * view.pixels + p, numbered(random, lanes + number(c, p)), view.pixels - p);
+  }
+
+ private:
+  std::uint32_t number(std::int64_t channel, std::int64_t pixel) const {
+    return first_number + static_cast<std::uint32_t>(pixel) * whole_channels + static_cast<std::uint32_t>(channel);
   }
 };
 
@@ -126,17 +149,24 @@ void channel_factors(const ChannelFactorsArgs& args, Range samples) {
     const RandomStream random(args.stream.seed, Purpose::dropout, args.stream.layer,
                               args.stream.first_sample + static_cast<std::uint64_t>(n));
     float* factors = args.factors + n * args.channels;
-    for (std::int64_t c = 0; c < args.channels; c += 4 * kLanes) {
-      const RandomWords r = in_order(random(lanes + static_cast<std::uint32_t>(c / 4)));
-      for (int j = 0; j < 4; ++j) {
-        const std::int64_t first = c + j * kLanes, rest = args.channels - first;
-        const Vec factor = keep(uniform_from(r.word[j]) >= probability, scale);
-        if (rest >= kLanes) {
-          store(factors + first, factor);
-        } else if (rest > 0) {
-          store_partial(factors + first, factor, static_cast<int>(rest));
-        }
+    const auto put = [&](std::int64_t first, UVec bits) {
+      const Vec factor = keep(uniform_from(bits) >= probability, scale);
+      const std::int64_t rest = args.channels - first;
+      if (rest >= kLanes) {
+        store(factors + first, factor);
+      } else if (rest > 0) {
+        store_partial(factors + first, factor, static_cast<int>(rest));
       }
+    };
+    const std::uint32_t first_channel = args.stream.first_channel;
+    if (first_channel % 4 != 0) {
+      for (std::int64_t c = 0; c < args.channels; c += kLanes)
+        put(c, numbered(random, lanes + (first_channel + static_cast<std::uint32_t>(c))));
+      continue;
+    }
+    for (std::int64_t c = 0; c < args.channels; c += 4 * kLanes) {
+      const RandomWords r = in_order(random(lanes + (first_channel + static_cast<std::uint32_t>(c)) / 4));
+      for (int j = 0; j < 4; ++j) put(c + j * kLanes, r.word[j]);
     }
   }
 }

@@ -50,14 +50,17 @@ struct AvgPoolBackwardArgs {
   float* dx = nullptr;  // overwritten
 };
 
+// y = sum of x / whole_pixels, which are those of view or of images that x has some rows of.
 struct GlobalAvgPoolForwardArgs {
   ChannelView view;
+  std::int64_t whole_pixels = 0;
   const float* x = nullptr;  // [N, C, P]
   float* y = nullptr;        // [N, C]
 };
 
 struct GlobalAvgPoolBackwardArgs {
   ChannelView view;
+  std::int64_t whole_pixels = 0;
   const float* dy = nullptr;  // [N, C]
   float* dx = nullptr;        // [N, C, P], overwritten
 };

@@ -359,7 +359,7 @@ void avg_pool_backward(const AvgPoolBackwardArgs& args, Range samples) {
 }
 
 void global_avg_pool_forward(const GlobalAvgPoolForwardArgs& args, Range samples) {
-  const float scale = 1.0f / static_cast<float>(args.view.pixels);
+  const float scale = 1.0f / static_cast<float>(args.whole_pixels);
   for (std::int64_t n = samples.begin; n < samples.end; ++n) {
     const float* sample = args.x + n * sample_elements(args.view);
     float* y = args.y + n * args.view.channels;
@@ -375,7 +375,7 @@ void global_avg_pool_forward(const GlobalAvgPoolForwardArgs& args, Range samples
 }
 
 void global_avg_pool_backward(const GlobalAvgPoolBackwardArgs& args, Range samples) {
-  const float scale = 1.0f / static_cast<float>(args.view.pixels);
+  const float scale = 1.0f / static_cast<float>(args.whole_pixels);
   for (std::int64_t n = samples.begin; n < samples.end; ++n) {
     const float* dy = args.dy + n * args.view.channels;
     float* sample = args.dx + n * sample_elements(args.view);
