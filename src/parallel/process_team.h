@@ -1,5 +1,6 @@
 // Processes that this one starts and looks after: all at once, each with its number, until the last has ended. When one
-// fails the others may end by themselves for a while. Signals that would end this process go to all of them instead.
+// fails the others may end by themselves for a while. Signals that would end this process go to all of them instead; it
+// should have no other threads, which would be ended by them.
 #pragma once
 
 #include <chrono>
