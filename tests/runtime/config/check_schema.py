@@ -16,6 +16,7 @@ BEYOND_A_SCHEMA = re.compile(
     r"DivisionByZero|ExpressionOfWrongKind|BlockInItself|TooManyRepeats|BlockInputOutside|MeanOfWrongLength|"
     r"ClassWeightsOfWrongLength|TooManySyntheticClasses|AccumulateDoesNotDivide|BnGroupDoesNotDivide|"
     r"NesterovWithoutMomentum|StepScheduleWithoutSteps|TwoWarmups|TwoCheckpointRules|BadMemoryLimit|RanksThatAreNotTheMesh|"
+    r"GpusThatAreNotTheMesh|OneGpuForTwoRanks|DeviceThatIsNone|"
     r"ShardedState|OtherSync|TooManyLayers|TooManyValues.*|HugeKernel|SyntheticWithoutClasses|MeanBeyondFloat|"
     r"NumbersAugmentedOnADevice|MoreAugmentationsThanADeviceApplies)$")
 
