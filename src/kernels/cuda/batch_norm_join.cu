@@ -12,7 +12,8 @@ struct JoinArgs {
   int channels;
   int span;
   int replica;
-  double count;  // values behind a joined row
+  double share;   // 1 / span
+  double unbias;  // from the variance of a joined row's values to the estimate of their distribution's
   double eps;
   double momentum;
   const float* mean;  // [rows, channels]
@@ -39,11 +40,13 @@ __device__ Moments moments_at(const JoinArgs& args, int row, int channel) {
 __device__ Moments join_rows(const JoinArgs& args, int first, int channel) {
   if (args.span == 1) return moments_at(args, first, channel);
   Moments joined{0, 0};
-  for (int part = 0; part < args.span; ++part) joined.mean += moments_at(args, first + part, channel).mean / args.span;
+  for (int part = 0; part < args.span; ++part)
+    joined.mean += args.share * args.mean[std::int64_t{first + part} * args.channels + channel];
+#pragma unroll 1  // divisions of doubles take many registers
   for (int part = 0; part < args.span; ++part) {
     const Moments one = moments_at(args, first + part, channel);
     const double apart = one.mean - joined.mean;
-    joined.variance += (one.variance + apart * apart) / args.span;
+    joined.variance += args.share * (one.variance + apart * apart);
   }
   return joined;
 }
@@ -54,11 +57,11 @@ __global__ void __launch_bounds__(kJoinThreads) join_statistics(JoinArgs args) {
        c += step) {
     double running_mean = args.old_running_mean[c];
     double running_var = args.old_running_var[c];
+#pragma unroll 1
     for (int row = 0; row < args.rows; row += args.span) {
       const Moments group = join_rows(args, row, c);
       running_mean += args.momentum * (group.mean - running_mean);
-      const double unbiased = args.count > 1 ? group.variance * args.count / (args.count - 1) : group.variance;
-      running_var += args.momentum * (unbiased - running_var);
+      running_var += args.momentum * (args.unbias * group.variance - running_var);
       if (args.span > 1 && row == args.replica / args.span * args.span) {
         args.group_mean[c] = static_cast<float>(group.mean);
         args.group_istd[c] = static_cast<float>(1 / sqrt(group.variance + args.eps));
@@ -79,11 +82,13 @@ class JoinKernel final : public CudaKernel {
 
   void run(const StepContext&) override {
     const bool joins = op_.span > 1;
+    const auto count = static_cast<double>(op_.group * op_.pixels * op_.span);
     const JoinArgs args{.rows = rows_,
                         .channels = channels_,
                         .span = op_.span,
                         .replica = op_.replica,
-                        .count = static_cast<double>(op_.group * op_.pixels * op_.span),
+                        .share = 1.0 / op_.span,
+                        .unbias = count > 1 ? count / (count - 1) : 1.0,
                         .eps = op_.eps,
                         .momentum = op_.momentum,
                         .mean = in(0),

@@ -11,7 +11,8 @@ import jsonschema
 
 # Mistakes about how things fit together, which a schema cannot express, or about the text itself.
 BEYOND_A_SCHEMA = re.compile(
-    r"^(Syntax.*|DuplicateKey|MissingModelFile|UnknownInput.*|DuplicateId|ReservedId|Cycle|ReadsItself|NobodyReads|"
+    r"^(GpusThatAreNotTheMesh|OneGpuForTwoRanks|DeviceThatIsNone|"
+    r"Syntax.*|DuplicateKey|MissingModelFile|UnknownInput.*|DuplicateId|ReservedId|Cycle|ReadsItself|NobodyReads|"
     r"TooManyInputs|UnknownBlock|NoBlocks|UnknownBlockParameter|MissingBlockParameter|UnknownParameter|BadExpression|"
     r"DivisionByZero|ExpressionOfWrongKind|BlockInItself|TooManyRepeats|BlockInputOutside|MeanOfWrongLength|"
     r"ClassWeightsOfWrongLength|TooManySyntheticClasses|AccumulateDoesNotDivide|BnGroupDoesNotDivide|"
