@@ -1,10 +1,10 @@
-// linear: a fully connected layer. x [N,I] -> y [N,out]. Split by blocks it is SUMMA: a row of the grid gathers x, a column
-// the weights, for as long as the product takes; partial gradients are summed over the other line.
-#include "kernels/ops/grid.h"
+// linear: a fully connected layer. x [N,I] -> y [N,out]. Split by blocks it is SUMMA: a row of the grid gathers x, a
+// column the weights, for as long as the product takes; partial gradients are summed over the other line.
 #include "kernels/ops/linear.h"
 
 #include <fmt/format.h>
 
+#include "kernels/ops/grid.h"
 #include "layers/layer.h"
 
 namespace trifold {

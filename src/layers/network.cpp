@@ -330,8 +330,7 @@ class NetworkBuilder final : public LayerBuilder {
     const std::optional<RowWindow> window = layer.row_window();
     if (!window) return as_spread(value, Spread::rows);
     const Shape whole = whole_shape(value);
-    const RowMoves moves =
-        moves_for(*window, whole[2], whole_out[2], context_.tensor_part, context_.tensor_parts);
+    const RowMoves moves = moves_for(*window, whole[2], whole_out[2], context_.tensor_part, context_.tensor_parts);
     if (moves.wants == moves.has) return as_spread(value, Spread::rows);
     // Images are on every rank, and nobody asks for their gradient.
     if (spread_of(value) == Spread::whole && !trains(value))

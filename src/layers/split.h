@@ -39,8 +39,8 @@ enum class Spread {
   shared,    // whole, and read by layers of which each rank has a part: their gradients are to be summed over ranks
 };
 
-// Which part of a parameter a rank has: run `index` of `count` equal runs along `dim`; dim -1: all of it. A block has of
-// its run along dim 0 only run `column` of `columns` along dim 1.
+// Which part of a parameter a rank has: run `index` of `count` equal runs along `dim`; dim -1: all of it. A block has
+// of its run along dim 0 only run `column` of `columns` along dim 1.
 struct Shard {
   int dim = -1;
   int index = 0;

@@ -1,5 +1,5 @@
-// Which split among tensor ranks a layer gets: the plan's rule for it, or the one that exchanges least. What cannot be is
-// refused with what would work.
+// Which split among tensor ranks a layer gets: the plan's rule for it, or the one that exchanges least. What cannot be
+// is refused with what would work.
 #pragma once
 
 #include <functional>

@@ -10,7 +10,7 @@ namespace trifold {
 struct SpreadConversion {
   OpPtr forward;
   OpPtr backward;
-  Shape shape;                  // of what this rank then has
+  Shape shape;                    // of what this rank then has
   std::vector<RowRun> rows = {};  // by rank, where each then has some
   RowEdge edge = RowEdge::zero;
 };

@@ -1,9 +1,8 @@
 // What the rows and columns of a grid of tensor ranks exchange, for the backends whose memory is the host's.
-#include "kernels/ops/grid.h"
-
 #include <algorithm>
 
 #include "kernels/backend.h"
+#include "kernels/ops/grid.h"
 #include "parallel/rank_groups.h"
 #include "runtime/core/error.h"
 
@@ -106,8 +105,7 @@ class GridGatherKernel final : public GridKernel {
 void add_pieces(const LineMessages& line, std::byte* scratch, const float* own, float* sum, std::size_t elements) {
   std::fill_n(sum, elements, 0.0f);
   for (std::size_t place = 0; place < line.side(); ++place) {
-    const float* term =
-        place == line.mine() ? own : reinterpret_cast<const float*>(line.received(scratch, place));
+    const float* term = place == line.mine() ? own : reinterpret_cast<const float*>(line.received(scratch, place));
     for (std::size_t i = 0; i < elements; ++i) sum[i] += term[i];
   }
 }

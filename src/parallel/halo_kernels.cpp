@@ -1,12 +1,11 @@
 // Rows of images that tensor ranks exchange, for the backends whose memory is the host's. An image is planes of rows in
 // every layout: a block of channels makes a row longer, no more. What goes to one rank is packed into one message.
-#include "kernels/ops/halo.h"
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
 #include "kernels/backend.h"
+#include "kernels/ops/halo.h"
 #include "parallel/rank_groups.h"
 #include "runtime/core/error.h"
 #include "runtime/core/parallel.h"
@@ -27,9 +26,7 @@ struct RowPlanes {
     row_bytes = static_cast<std::size_t>(image.shape[3] * block) * size_of(image.dtype);
   }
 
-  std::size_t bytes(const RowRun& rows) const {
-    return static_cast<std::size_t>(planes * rows.count()) * row_bytes;
-  }
+  std::size_t bytes(const RowRun& rows) const { return static_cast<std::size_t>(planes * rows.count()) * row_bytes; }
   std::size_t offset(std::int64_t plane, const RowRun& held, std::int64_t row) const {
     return static_cast<std::size_t>(plane * held.count() + row - held.begin) * row_bytes;
   }
@@ -96,7 +93,8 @@ class EdgeRows {
 // Packed rows on their way between this rank and each other.
 class RowMessages {
  public:
-  RowMessages(const KernelRequest& request, int ranks) : ranks_(request.ranks), sends_(peers(ranks)), receives_(peers(ranks)) {}
+  RowMessages(const KernelRequest& request, int ranks)
+      : ranks_(request.ranks), sends_(peers(ranks)), receives_(peers(ranks)) {}
 
   struct Packed {
     RowRun rows;
@@ -166,9 +164,8 @@ class RowExchangeKernel final : public Kernel {
   void run(const StepContext&) override {
     const RowRun& held = moves_.mine();
     const RowRun& wanted = moves_.wanted();
-    messages_.start(scratch(), [&](const RowRun& rows, std::byte* to) {
-      planes_.copy(rows, to, rows, in<std::byte>(0), held);
-    });
+    messages_.start(scratch(),
+                    [&](const RowRun& rows, std::byte* to) { planes_.copy(rows, to, rows, in<std::byte>(0), held); });
     planes_.copy(held.overlap(wanted), out<std::byte>(0), wanted, in<std::byte>(0), held);
     edge_.fill(out<std::byte>(0));
     messages_.finish();
@@ -206,9 +203,8 @@ class HaloAddKernel final : public Kernel {
   void run(const StepContext&) override {
     const RowRun& held = moves_.mine();
     const RowRun& wanted = moves_.wanted();
-    messages_.start(scratch(), [&](const RowRun& rows, std::byte* to) {
-      planes_.copy(rows, to, rows, in<std::byte>(0), wanted);
-    });
+    messages_.start(scratch(),
+                    [&](const RowRun& rows, std::byte* to) { planes_.copy(rows, to, rows, in<std::byte>(0), wanted); });
     std::memset(out<std::byte>(0), 0, planes_.bytes(held));  // rows that nobody wanted have no gradient
     messages_.finish();
     for (int rank = 0; rank < moves_.ranks(); ++rank) {

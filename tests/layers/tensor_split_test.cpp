@@ -1,4 +1,5 @@
-// What tensor ranks exchange, by layer: a network's graph under a plan holds no collective that the split does not need.
+// What tensor ranks exchange, by layer: a network's graph under a plan holds no collective that the split does not
+// need.
 #include <algorithm>
 
 #include <gtest/gtest.h>

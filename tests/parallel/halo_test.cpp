@@ -53,9 +53,10 @@ std::vector<float> rows_of(const std::vector<float>& from, const RowRun& has, co
   for (std::int64_t plane = 0; plane < kImages * kImageChannels; ++plane)
     for (std::int64_t row = wants.begin; row < wants.end; ++row)
       for (std::int64_t column = 0; column < kImageWidth; ++column)
-        rows.push_back(row < has.begin || row >= has.end
-                           ? edge
-                           : from[static_cast<std::size_t>(((plane * has.count()) + row - has.begin) * kImageWidth + column)]);
+        rows.push_back(
+            row < has.begin || row >= has.end
+                ? edge
+                : from[static_cast<std::size_t>(((plane * has.count()) + row - has.begin) * kImageWidth + column)]);
   return rows;
 }
 
@@ -76,8 +77,7 @@ class RowRanks {
         const T op = op_of(rank);
         const std::vector<TensorDesc> from = {{in_shape(rank), DType::f32, layout}};
         const std::vector<TensorDesc> to = {{out_shape(rank), DType::f32, layout}};
-        const KernelPtr kernel =
-            cpu_backend().make({.op = op, .in = from, .out = to, .ranks = groups_[at].get()});
+        const KernelPtr kernel = cpu_backend().make({.op = op, .in = from, .out = to, .ranks = groups_[at].get()});
         std::vector<float> laid_out(in[at].size()), result(static_cast<std::size_t>(to[0].elements()), 99.0f);
         to_layout(in[at], from[0].shape, layout, laid_out);
         std::vector<std::byte> scratch(kernel->scratch_bytes() + 64);
@@ -116,7 +116,8 @@ TEST_P(HaloExchangeTest, GivesEveryRankItsRowsAndTakesTheirGradientsBack) {
   std::vector<std::vector<float>> own, gradients;
   for (int rank = 0; rank < c.ranks; ++rank) {
     own.push_back(rows_of(whole, all, moves(rank).mine(), edge));
-    gradients.push_back(drawn_values(row_image(moves(rank).wanted().count()).elements(), static_cast<std::uint64_t>(2 + rank)));
+    gradients.push_back(
+        drawn_values(row_image(moves(rank).wanted().count()).elements(), static_cast<std::uint64_t>(2 + rank)));
   }
   const auto own_shape = [&](int rank) { return row_image(moves(rank).mine().count()); };
   const auto wanted_shape = [&](int rank) { return row_image(moves(rank).wanted().count()); };

@@ -76,8 +76,7 @@ FoldRun run_fold_in_turns(const NetworkSpec& network, const PlanConfig& first, c
     const Job job = fold_job(network, first, options);
     FoldedModel model(job);
     model.initialize(3);
-    for (int step = 0; step < half; ++step)
-      run.losses.push_back(loss_of_step(model, job, step, options.learning_rate));
+    for (int step = 0; step < half; ++step) run.losses.push_back(loss_of_step(model, job, step, options.learning_rate));
     write_safetensors(file, model.snapshot(Model::Contents::model_and_optimizer).tensors(), {});
   }
   const Job job = fold_job(network, then, options);

@@ -142,7 +142,8 @@ void add_dropout_part_cases(std::vector<OpCase>& cases) {
                                  {.channels = channels, .layer = 5, .first_channel = 16, .whole_channels = 48}, false));
     cases.push_back(dropout_case("part_odd_channels", {2, 7, 3, 5},
                                  {.channels = channels, .layer = 5, .first_channel = 7, .whole_channels = 14}, true));
-    cases.push_back(dropout_case("part_rows", {2, 16, 3, 5}, {.channels = channels, .layer = 5, .first_pixel = 15}, true));
+    cases.push_back(
+        dropout_case("part_rows", {2, 16, 3, 5}, {.channels = channels, .layer = 5, .first_pixel = 15}, true));
   }
   cases.push_back(
       dropout_case("part_features", {3, 37}, {.layer = 5, .first_channel = 37, .whole_channels = 74}, false));

@@ -134,8 +134,7 @@ std::vector<RankRow> rank_rows(const Job& job, const ModelOptions& options, cons
         row.region_bytes[region] +=
             std::max(training.memory.region_bytes[region], evaluation.memory.region_bytes[region]);
       row.bytes += planned_bytes(programs);
-      for (CollectiveRow& collective : collectives_of(training, plan))
-        row.collectives.push_back(std::move(collective));
+      for (CollectiveRow& collective : collectives_of(training, plan)) row.collectives.push_back(std::move(collective));
       if (dump) row.programs.push_back(to_string(training));
       check_memory(job, *options.device, programs);
     }

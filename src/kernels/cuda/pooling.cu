@@ -168,9 +168,8 @@ class GlobalAvgPoolForwardKernel final : public CudaKernel {
  private:
   template <class T, int kPack>
   void mean_columns() {
-    mean_of_columns<T, kPack>
-        <<<columns_.blocks(), kColumnThreads, column_reduce_bytes<kPack>(), stream()>>>(columns_, share_, in<T>(0),
-                                                                                        out<T>(0));
+    mean_of_columns<T, kPack><<<columns_.blocks(), kColumnThreads, column_reduce_bytes<kPack>(), stream()>>>(
+        columns_, share_, in<T>(0), out<T>(0));
     check_launch("mean_of_columns");
   }
   template <class T>

@@ -134,8 +134,8 @@ struct BatchNormBackwardReduce final : Op {
 };
 
 // dx from d and the sums. in: d (or dy), x, mean, istd, gamma, beta, sum_d, sum_dx; out: dx.
-// mask none: the first input is d already; from_x: it is dy, and the relu is undone here too. The sums may be of a group
-// that lies on `span` replicas, and of whole images where x has some of their rows.
+// mask none: the first input is d already; from_x: it is dy, and the relu is undone here too. The sums may be of a
+// group that lies on `span` replicas, and of whole images where x has some of their rows.
 struct BatchNormBackwardInput final : Op {
   std::int64_t group = 0;
   int span = 1;

@@ -1,6 +1,6 @@
 // Tensor ranks as a square grid, and what its rows and columns exchange: the parts of a matrix product whose matrices
-// all lie in blocks (SUMMA). Rank r of side * side is in row r / side and column r % side; it has block (row, column) of
-// every activation [N, F]: a run of the samples and a run of the features.
+// all lie in blocks (SUMMA). Rank r of side * side is in row r / side and column r % side; it has block (row, column)
+// of every activation [N, F]: a run of the samples and a run of the features.
 #pragma once
 
 #include "kernels/ops/collective.h"

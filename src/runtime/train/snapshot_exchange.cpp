@@ -13,7 +13,9 @@ std::string encode_manifest(const Model::Snapshot& snapshot) {
     const Shard shard = snapshot.shard_of(tensor.name);
     nlohmann::json dims = nlohmann::json::array();
     for (int dim = 0; dim < tensor.shape.rank(); ++dim) dims.push_back(tensor.shape[dim]);
-    manifest.push_back({{"name", tensor.name}, {"dims", dims}, {"shard", {shard.dim, shard.index, shard.count, shard.column, shard.columns}}});
+    manifest.push_back({{"name", tensor.name},
+                        {"dims", dims},
+                        {"shard", {shard.dim, shard.index, shard.count, shard.column, shard.columns}}});
   }
   return manifest.dump();
 }

@@ -207,19 +207,19 @@ TEST(FoldedRows, TakeAnyWindow) {
                                                            {"pad", Pair{pad, 1}},
                                                            {"dilation", Pair{dilation, 1}}};
   };
-  const NetworkSpec odd = network(
-      {3, 23, 6}, 4,
-      {{"conv1", "conv2d", {}, window(6, 5, 1, 4, 2)},
-       {"tanh1", "tanh"},
-       {"max", "max_pool", {}, {{"kernel", Pair{3, 3}}, {"stride", Pair{2, 1}}, {"pad", Pair{1, 1}}}},
-       {"conv2", "conv2d", {}, window(16, 2, 1, 1, 1)},
-       {"bn2", "batch_norm"},
-       {"drop", "dropout", {}, {{"p", 0.3}}},
-       {"conv3", "conv2d", {}, window(8, 1, 2, 0, 1)},
-       {"mean", "avg_pool", {}, {{"kernel", Pair{3, 2}}, {"stride", Pair{1, 2}}, {"pad", Pair{1, 0}}}},
-       {"drop2", "dropout2d", {}, {{"p", 0.3}}},
-       {"pool", "global_avg_pool"},
-       {"fc", "linear", {}, {{"out", std::int64_t{4}}}}});
+  const NetworkSpec odd =
+      network({3, 23, 6}, 4,
+              {{"conv1", "conv2d", {}, window(6, 5, 1, 4, 2)},
+               {"tanh1", "tanh"},
+               {"max", "max_pool", {}, {{"kernel", Pair{3, 3}}, {"stride", Pair{2, 1}}, {"pad", Pair{1, 1}}}},
+               {"conv2", "conv2d", {}, window(16, 2, 1, 1, 1)},
+               {"bn2", "batch_norm"},
+               {"drop", "dropout", {}, {{"p", 0.3}}},
+               {"conv3", "conv2d", {}, window(8, 1, 2, 0, 1)},
+               {"mean", "avg_pool", {}, {{"kernel", Pair{3, 2}}, {"stride", Pair{1, 2}}, {"pad", Pair{1, 0}}}},
+               {"drop2", "dropout2d", {}, {{"p", 0.3}}},
+               {"pool", "global_avg_pool"},
+               {"fc", "linear", {}, {{"out", std::int64_t{4}}}}});
   const FoldRun single = run_fold(odd, {}, {});
   for (const std::int64_t ranks : {2, 3, 5}) {
     SCOPED_TRACE(ranks);
@@ -310,9 +310,10 @@ TEST(FoldedRefusal, SaysWhatWouldWork) {
   EXPECT_EQ(refusal(small_tutorial(), {.tp = 2, .split = {{"fc1", "blocks"}}}),
             "test: fc1: layer 'fc1' (linear) cannot be split by blocks among 2 ranks, which make no square; use a "
             "plan.tp of 4, 9 or 16");
-  EXPECT_EQ(refusal(small_vgg(), {.tp = 4, .split = {{"fc2", "blocks"}}}),
-            "test: fc2: layer 'fc2' (linear), from 40 to 7 features of 16 samples, cannot be split into 2 by 2 blocks; 2 "
-            "must divide all three, or use \"by\": \"none\" for it");
+  EXPECT_EQ(
+      refusal(small_vgg(), {.tp = 4, .split = {{"fc2", "blocks"}}}),
+      "test: fc2: layer 'fc2' (linear), from 40 to 7 features of 16 samples, cannot be split into 2 by 2 blocks; 2 "
+      "must divide all three, or use \"by\": \"none\" for it");
   EXPECT_NE(refusal(small_vgg(), {.tp = 4, .split = {{"conv1", "blocks"}}}).find("which only linear layers can"),
             std::string::npos);
   FoldOptions lars;
