@@ -104,8 +104,9 @@ OpCase evaluation_case(const Shape& x_shape) {
   return b.build();
 }
 
-// The sums are of a group that lies on several replicas, of which this one has a part.
-OpCase spanning_case(const Shape& x_shape, int span) {
+// The sums are of a group that lies on several replicas, of which this one has a part, or of whole images (`pixels`) of
+// which x has some rows.
+OpCase spanning_case(const Shape& x_shape, int span, std::int64_t pixels = 0) {
   OpCaseBuilder b(fmt::format("batch_norm_spanning_{}_{}", to_string(x_shape), span));
   const Shape channels{x_shape.channels()};
   const Shape groups{1, x_shape.channels()};
@@ -120,6 +121,7 @@ OpCase spanning_case(const Shape& x_shape, int span) {
   BatchNormBackwardInput input;
   input.group = x_shape.batch();
   input.span = span;
+  input.pixels = pixels;
   b.step(input, {d, x, mean, istd, gamma, beta, sum_d, sum_dx}, {b.made("dx", x_shape)});
   return b.build();
 }
@@ -152,6 +154,7 @@ void add_batch_norm_cases(std::vector<OpCase>& cases) {
   cases.push_back(evaluation_case({1, 7}));
   cases.push_back(spanning_case({4, 5, 3, 3}, 2));
   cases.push_back(spanning_case({2, 16, 4, 4}, 4));
+  cases.push_back(spanning_case({4, 16, 2, 4}, 1, 16));
 }
 
 }  // namespace trifold::test
