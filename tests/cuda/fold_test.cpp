@@ -1,10 +1,12 @@
 // One model, however it is folded over GPUs: every plan gives the losses and weights of one GPU and of CPU ranks, the
 // same bits when it runs twice and when its steps are recorded, and nothing that the simulator would report.
+#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
 
 #include "gpusim/include/gpusim_client.h"
+#include "kernels/ops/collective.h"
 #include "runtime/core/error.h"
 #include "runtime/train/folded_model.h"
 #include "support/folding.h"
@@ -28,6 +30,7 @@ PlanConfig pipeline(const std::string& schedule, std::int64_t chunks = 1) {
 std::vector<NamedPlan> plans() {
   return {{"dp2", {.dp = 2}},
           {"dp4", {.dp = 4}},
+          {"dp2_in_buckets", {.dp = 2, .bucket_bytes = 300}},
           {"tp2", {.tp = 2}},
           {"pp2_gpipe", pipeline("gpipe")},
           {"pp2_1f1b", pipeline("1f1b")},
@@ -114,6 +117,33 @@ TEST_P(CudaFold, GivesTheSameBitsTwiceRecordedOrNot) {
 
 INSTANTIATE_TEST_SUITE_P(Plans, CudaFold, ::testing::ValuesIn(plans()),
                          [](const auto& each) { return each.param.name; });
+
+// A bucket's gradients are on their way before the first layers' are made, and all are there before the update.
+TEST(CudaFoldedGradients, AreAddedUpWhileBackwardWorkGoesOn) {
+  FoldedModel model(fold_job(skipping_network(), {.dp = 2, .bucket_bytes = 300}, options_on("cuda")));
+  std::string order;
+  for (const Node& node : model.chunks(0).front()->training().program().graph.nodes) {
+    const auto* sum = dynamic_cast<const AllReduce*>(node.op.get());
+    if (sum != nullptr && sum->aside) order += 's';
+    if (node.phase == Phase::backward_weight && node.op->name() == "conv2d.backward_weights") order += 'w';
+    if (node.op->name() == "join_sums") order += 'j';
+    if (node.op->name() == "optimizer.update") order += 'u';
+  }
+  EXPECT_GE(std::ranges::count(order, 's'), 3) << order;
+  EXPECT_LT(order.find('s'), order.rfind('w')) << order;
+  EXPECT_TRUE(order.ends_with("sju")) << order;
+}
+
+// The norm of all gradients: from stages, replicas and tensor parts that each have some of them.
+TEST(CudaFoldedOptimizer, ClipsByTheNormOfAllGradients) {
+  FoldOptions options = options_on("cuda");
+  options.optimizer.clip_norm = 0.1;
+  options.learning_rate = 0.5;
+  const FoldRun single = run_fold(skipping_network(), {}, options);
+  for (const PlanConfig& plan : {PlanConfig{.pp = 2, .micro_batches = 4}, PlanConfig{.tp = 2},
+                                 PlanConfig{.dp = 2, .zero = 2, .bucket_bytes = 300}})
+    expect_near(run_fold(skipping_network(), plan, options), single);
+}
 
 // Groups of batch norm that lie on several replicas: sums over a span of them.
 TEST(CudaFoldedBatchNorm, GroupsMaySpanReplicas) {

@@ -34,18 +34,28 @@ struct Exchange : Op {
 
 // in: x; out: the sum of every rank's x, in the order of ranks. `span`: only ranks that lie in one run of this many
 // (0: all) of the axis's `ranks` are added up. Averaging is the loss's business.
+// `aside`: it begins where it stands, while the work after it goes on, and has ended at the next JoinSums.
 struct AllReduce final : Exchange {
   int span = 0;
   int ranks = 0;
+  bool aside = false;
 
   std::string_view name() const override { return "all_reduce"; }
   std::string attributes() const override {
-    return fmt::format("{}{}", name_of(axis), span > 0 ? fmt::format(" span {}", span) : "");
+    return fmt::format("{}{}{}", name_of(axis), span > 0 ? fmt::format(" span {}", span) : "", aside ? " aside" : "");
   }
   // Sums over runs of ranks are made of what all have gathered.
   double sent_bytes(double in, double, double among) const override {
     return span > 0 ? (among - 1) * in : 2 * (among - 1) / among * in;
   }
+  bool keeps_f32(Side, int) const override { return true; }
+  std::vector<int> in_place(int) const override { return {0}; }
+};
+
+// in: x, of which parts are being added up aside; out: x, in place, when they are.
+struct JoinSums final : Exchange {
+  std::string_view name() const override { return "join_sums"; }
+  double sent_bytes(double, double, double) const override { return 0; }
   bool keeps_f32(Side, int) const override { return true; }
   std::vector<int> in_place(int) const override { return {0}; }
 };

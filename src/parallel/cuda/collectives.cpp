@@ -14,7 +14,8 @@ class NcclKernel : public CudaKernel {
   std::string implementation() const override { return fmt::format("nccl {}", name_of(axis_)); }
 
  protected:
-  NcclLink& link() const { return nccl_groups(ranks_).along(axis_); }
+  NcclGroups& groups() const { return nccl_groups(ranks_); }
+  NcclLink& link() const { return groups().along(axis_); }
   int rank() const { return ranks_->place().along(axis_); }
 
  private:
@@ -29,6 +30,7 @@ class AllReduceKernel final : public NcclKernel {
         span_(op_as<AllReduce>(request).span),
         elements_(static_cast<std::size_t>(request.in[0].elements())) {
     TRIFOLD_CHECK(request.in[0].dtype == DType::f32, "all_reduce of {}", name_of(request.in[0].dtype));
+    if (op_as<AllReduce>(request).aside) written_ = make_event();
     if (span_ > 0) gathered_ = elements_ * static_cast<std::size_t>(op_as<AllReduce>(request).ranks);
   }
 
@@ -36,6 +38,7 @@ class AllReduceKernel final : public NcclKernel {
 
   void run(const StepContext&) override {
     if (span_ > 0) return add_up_span();
+    if (written_) return add_up_aside();
     if (out(0) != in(0))
       TRIFOLD_CUDA(cudaMemcpyAsync(out(0), in(0), elements_ * sizeof(float), cudaMemcpyDeviceToDevice, stream()));
     link().all_reduce({out(0), elements_}, stream());
@@ -53,9 +56,30 @@ class AllReduceKernel final : public NcclKernel {
              device());
   }
 
+  void add_up_aside() {
+    TRIFOLD_CUDA(cudaEventRecord(written_.get(), stream()));
+    TRIFOLD_CUDA(cudaStreamWaitEvent(device().communication(), written_.get(), 0));
+    groups().for_gradients().all_reduce({out(0), elements_}, device().communication());
+  }
+
   int span_;
   std::size_t elements_;
   std::size_t gathered_ = 0;  // elements of all ranks
+  Event written_;             // of a sum that is made aside
+};
+
+class JoinSumsKernel final : public NcclKernel {
+ public:
+  explicit JoinSumsKernel(const KernelRequest& request)
+      : NcclKernel(request, op_as<JoinSums>(request).axis), summed_(make_event()) {}
+
+  void run(const StepContext&) override {
+    TRIFOLD_CUDA(cudaEventRecord(summed_.get(), device().communication()));
+    TRIFOLD_CUDA(cudaStreamWaitEvent(stream(), summed_.get(), 0));
+  }
+
+ private:
+  Event summed_;
 };
 
 class AllGatherKernel final : public NcclKernel {
@@ -108,6 +132,7 @@ class GatherChannelsKernel final : public NcclKernel {
 };
 
 const RegisterKernel all_reduce(cuda_backend(), "all_reduce", make_kernel<AllReduceKernel>);
+const RegisterKernel join_sums(cuda_backend(), "join_sums", make_kernel<JoinSumsKernel>);
 const RegisterKernel all_gather(cuda_backend(), "all_gather", make_kernel<AllGatherKernel>);
 const RegisterKernel reduce_scatter(cuda_backend(), "reduce_scatter", make_kernel<ReduceScatterKernel>);
 const RegisterKernel gather_channels(cuda_backend(), "gather_channels", make_kernel<GatherChannelsKernel>);

@@ -28,17 +28,18 @@ NcclGroups::NcclGroups(const RankGroups& ranks, CudaDevice& device, std::vector<
 // further than itself.
 void NcclGroups::connect() {
   device_.make_current();
-  for (const Axis axis : {Axis::data, Axis::tensor}) connect_axis(axis);
+  for (const Axis axis : {Axis::data, Axis::tensor, Axis::pipeline}) connect_along(axis, along(axis));
+  connect_along(Axis::data, gradients_);
   for (auto& [number, route] : routes_) connect_route(route);
 }
 
-void NcclGroups::connect_axis(Axis axis) {
+void NcclGroups::connect_along(Axis axis, NcclLink& link) {
   Communicator& host = ranks_.along(axis);
   if (host.size() == 1) return;
   ncclUniqueId id = {};
   if (host.rank() == 0) id = make_nccl_id();
   host.wait(host.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0));
-  along(axis).connect(id, host.rank(), host.size());
+  link.connect(id, host.rank(), host.size());
 }
 
 void NcclGroups::connect_route(RouteLink& route) {
@@ -87,6 +88,7 @@ void NcclGroups::receive(int route, std::span<std::byte> data) {
 
 void NcclGroups::finish() {
   device_.synchronize();
+  TRIFOLD_CUDA(cudaStreamSynchronize(device_.communication()));
   for (const auto& [number, route] : routes_)
     if (route.stream) TRIFOLD_CUDA(cudaStreamSynchronize(route.stream.get()));
 }
@@ -94,11 +96,13 @@ void NcclGroups::finish() {
 void NcclGroups::leave() {
   device_.make_current();
   for (NcclLink& link : axes_) link.leave();
+  gradients_.leave();
   for (auto& [number, route] : routes_) route.link.leave();
 }
 
 void NcclGroups::abort(const std::string& reason) {
   for (NcclLink& link : axes_) link.abort(reason);
+  gradients_.abort(reason);
   for (auto& [number, route] : routes_) route.link.abort(reason);
 }
 

@@ -4,6 +4,9 @@
 // Sums and gatherings, and receiving, are work of the compute stream: what follows needs their result. All ranks of an
 // axis have the same of them in the same order, so none waits for another that cannot come.
 //
+// Gradients of a bucket are added up on the communication stream while the compute stream goes on with backward work,
+// through a link of their own: what batch norm exchanges meanwhile along the same axis must not wait for them.
+//
 // Sending has a stream of its own for each route, since NCCL's send may last until the other side receives. Two stages
 // send to each other at the same time (1f1b: an activation forward, a gradient back) and receive later; were a send
 // work of the compute stream, each would keep the other from coming to its receive. As it is, the compute stream waits
@@ -38,6 +41,7 @@ class NcclGroups final : public DeviceGroups {
   void abort(const std::string& reason) override;
 
   NcclLink& along(Axis axis) { return axes_[static_cast<std::size_t>(axis)]; }
+  NcclLink& for_gradients() { return gradients_; }
 
   // Sends what the compute stream has written so far. `sent` is recorded when the memory is free again.
   void send(int route, std::span<const std::byte> data, cudaEvent_t sent);
@@ -52,12 +56,13 @@ class NcclGroups final : public DeviceGroups {
     Stream stream;  // of the side that sends
     Event ready;    // what it sends has been written
   };
-  void connect_axis(Axis axis);
+  void connect_along(Axis axis, NcclLink& link);
   void connect_route(RouteLink& route);
 
   const RankGroups& ranks_;
   CudaDevice& device_;
   std::array<NcclLink, kAxes> axes_;
+  NcclLink gradients_;               // along the data axis
   std::map<int, RouteLink> routes_;  // by number
 };
 

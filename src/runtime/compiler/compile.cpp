@@ -106,7 +106,10 @@ class UpdateBuilder {
 
   void add_all_at_once() {
     const ValueId gradients = all_of("gradients", Role::parameter_gradient, summed());
-    if (flat_.replication.replicas > 1 && !options_.sync.local()) add_op(exchange(), {gradients}, {gradients});
+    if (flat_.replication.aside)
+      add_op(std::make_shared<const JoinSums>(), {gradients}, {gradients});
+    else if (flat_.replication.replicas > 1 && !options_.sync.local())
+      add_op(exchange(), {gradients}, {gradients});
     add_squares();
     const ValueId parameters = all_of("parameters", Role::parameter, Region::parameters);
     add_optimizer(parameters, gradients, {Region::parameters, 0, flat_.bytes}, 0);
@@ -289,6 +292,16 @@ class UpdateBuilder {
   bool last_update_ = true;
 };
 
+// Devices that can do both at once add up gradients while backward work goes on. Those that are the host's cores
+// cannot: there one sum at the end costs least.
+Replication replication_of(const CompileOptions& options) {
+  Replication replication = options.replication;
+  replication.aside = options.optimizer && replication.replicas > 1 && replication.zero == 0 && options.sync.exact() &&
+                      !options.accumulate && !options.micro_batches.interleave &&
+                      options.backend->supports(JoinSums{}.name());
+  return replication;
+}
+
 }  // namespace
 
 Program compile(Graph graph, const CompileOptions& options) {
@@ -300,7 +313,7 @@ Program compile(Graph graph, const CompileOptions& options) {
   if (options.micro_batches.splits_backward) split_backward(laid_out);
 
   Program program;
-  program.flat = lay_out_flat(laid_out.graph, laid_out.descs, options.replication);
+  program.flat = lay_out_flat(laid_out.graph, laid_out.descs, replication_of(options));
   const GivenPlaces given = shard_state(laid_out, program.flat);
   program.graph = std::move(laid_out.graph);
   program.descs = std::move(laid_out.descs);

@@ -62,7 +62,7 @@ FlatLayout lay_out_flat(const Graph& graph, const std::vector<TensorDesc>& descs
     if (trained(parameter)) all += bytes_of(parameter);
   const bool divided = replication.zero > 0;
   const std::size_t unit = divided ? kCacheLine * static_cast<std::size_t>(replication.replicas) : kCacheLine;
-  const std::size_t enough = !divided                       ? all
+  const std::size_t enough = !divided && !replication.aside ? all
                              : replication.bucket_bytes > 0 ? replication.bucket_bytes
                                                             : chosen_bucket_bytes(all);
   const auto close_bucket = [&] {

@@ -16,6 +16,7 @@ struct Replication {
   int replicas = 1;
   int replica = 0;               // this one
   int zero = 0;                  // stage
+  bool aside = false;            // gradients are added up bucket by bucket while backward work goes on
   std::size_t bucket_bytes = 0;  // 0: chosen
 };
 

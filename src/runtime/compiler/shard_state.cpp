@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,7 @@ class StateSharder {
 
   GivenPlaces run() {
     for (std::size_t i = 0; i < layout_.buckets.size(); ++i) {
+      if (layout_.replication.aside) sum_gradients_aside(i);
       if (layout_.shards(Region::gradients)) scatter_gradients(i);
       if (layout_.shards(Region::parameters)) {
         gather_parameters(i, Phase::forward);
@@ -49,27 +51,46 @@ class StateSharder {
     given_.packed.push_back({value, into, layout_.offsets[static_cast<std::size_t>(parameter)] - bucket.offset});
   }
 
-  void scatter_gradients(std::size_t index) {
-    const Bucket& bucket = layout_.buckets[index];
+  std::vector<ValueId> gradients_of(const Bucket& bucket) const {
     std::vector<ValueId> gradients;
     for (const int parameter : bucket.parameters)
       gradients.push_back(graph_.parameters[static_cast<std::size_t>(parameter)].gradient);
-    std::size_t last = 0;
-    bool made = false;
+    return gradients;
+  }
+
+  // The node after which all of them are there; none where nobody makes one.
+  std::optional<std::size_t> last_maker_of(const std::vector<ValueId>& values) const {
+    std::optional<std::size_t> last;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
       for (const ValueId out : graph_.nodes[i].out)
-        if (std::ranges::find(gradients, out) != gradients.end()) {
-          last = i;
-          made = true;
-        }
-    if (!made) return;
+        if (std::ranges::find(values, out) != values.end()) last = i;
+    return last;
+  }
+
+  void sum_gradients_aside(std::size_t index) {
+    const Bucket& bucket = layout_.buckets[index];
+    const std::optional<std::size_t> last = last_maker_of(gradients_of(bucket));
+    if (!last) return;
+    const ValueId whole = add_value(fmt::format("gradients {}", index), bucket.bytes, Role::parameter_gradient);
+    given_.fixed.push_back({whole, {Region::gradients, bucket.offset, bucket.bytes}});
+    AllReduce op;
+    op.aside = true;
+    added_.push_back(
+        {*last + 1, {std::make_shared<const AllReduce>(op), {whole}, {whole}, graph_.nodes[*last].phase, -1}});
+  }
+
+  void scatter_gradients(std::size_t index) {
+    const Bucket& bucket = layout_.buckets[index];
+    const std::vector<ValueId> gradients = gradients_of(bucket);
+    const std::optional<std::size_t> last = last_maker_of(gradients);
+    if (!last) return;
     const ValueId whole = add_value(fmt::format("gradients {}", index), bucket.bytes, Role::gradient);
     for (std::size_t i = 0; i < gradients.size(); ++i)
       if (gradients[i] != kNoValue) pack(gradients[i], whole, bucket, bucket.parameters[i]);
     const ValueId part =
         add_part(bucket, fmt::format("gradients {} part", index), Role::parameter_gradient, Region::gradients);
     added_.push_back(
-        {last + 1, {std::make_shared<const ReduceScatter>(), {whole}, {part}, graph_.nodes[last].phase, -1}});
+        {*last + 1, {std::make_shared<const ReduceScatter>(), {whole}, {part}, graph_.nodes[*last].phase, -1}});
   }
 
   // For the nodes of forward work, or for all others.

@@ -1,6 +1,7 @@
-// ZeRO's stages 2 and 3 in the graph. A bucket's gradients are made side by side in the arena and leave it as this
-// replica's part of their sum, as soon as the last of them is there. A bucket's parameters are gathered into the arena
-// before the first node of the forward work that reads one of them, and again for the backward work.
+// What replicas exchange of their buckets within forward and backward work. Gradients that are added up aside begin to
+// be as soon as the last of a bucket is there. With ZeRO's stage 2 a bucket's gradients are made side by side in the
+// arena and leave it as this replica's part of their sum; with stage 3 a bucket's parameters are gathered into the
+// arena before the first node of the forward work that reads one of them, and again for the backward work.
 #pragma once
 
 #include "runtime/compiler/flat_layout.h"

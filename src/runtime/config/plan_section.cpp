@@ -96,7 +96,8 @@ const NestedType& plan_section() {
                   {.name = "bucket",
                    .fallback = std::int64_t{0},
                    .minimum = 0,
-                   .help = "of what replicas that shard exchange at once: bytes, or a text like \"25MB\"; 0: chosen"}},
+                   .help = "of gradients and parameters that replicas exchange as one piece: bytes, or a text like "
+                           "\"25MB\"; 0: chosen"}},
              .second_forms = {{"stages",
                                {.name = "stages", .kind = FieldKind::numbers, .minimum = 1, .maximum = 65536}},
                               {"bucket", {.name = "bucket", .kind = FieldKind::text}}},
