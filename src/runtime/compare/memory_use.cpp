@@ -42,9 +42,8 @@ MemoryUse memory_use(const FoldedModel& model, int rank) {
     const ModelMemory& memory = chunk->memory();
     for (std::size_t i = 0; i < kRegions; ++i) {
       const auto region = static_cast<Region>(i);
-      use.planned[i] += std::max(chunk->training().program().memory.bytes(region),
-                                 chunk->evaluation().program().memory.bytes(region));
-      const std::size_t taken = memory.bytes(region);
+      const std::size_t taken = chunk->training().program().memory.bytes(region);
+      use.planned[i] += taken;
       if (taken > 0)
         use.found[i] += memory.device().host_memory() ? touched_bytes(memory.region(region), taken) : taken;
     }

@@ -1,4 +1,5 @@
-// A rank's memory by what it holds: as the compiler planned it, and as it was found.
+// A rank's memory by what it holds: as the compiler planned it for training steps, which are all that compare does, and
+// as it was found. (Evaluation, where it needs more of a region, is in what `check` says.)
 #pragma once
 
 #include <array>

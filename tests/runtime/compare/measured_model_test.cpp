@@ -125,17 +125,17 @@ TEST_F(Measured, MemoryIsFoundWhereItWasPlanned) {
     FoldedModel model(job);
     for (int rank = 0; rank < model.plan().mesh.size(); ++rank) {
       const MemoryUse use = memory_use(model, rank);
-      EXPECT_EQ(use.planned_bytes(), model.memory_bytes(rank));
+      EXPECT_LE(use.planned_bytes(), model.memory_bytes(rank)) << "evaluation may need more";
       EXPECT_LE(use.found_bytes(), use.planned_bytes());
     }
   }
-  const ComparedPlan compared = plan("dp=2");
-  const std::unique_ptr<Contestant> measured = contestant(compared);
-  measured->take_turn(2);
-  for (const MemoryUse& use : measured->memory()) {
-    const auto parameters = static_cast<std::size_t>(Region::parameters);
-    EXPECT_EQ(use.found[parameters], use.planned[parameters]) << "all of them were written";
-    EXPECT_GT(use.found_bytes(), use.planned_bytes() / 2);
+  for (const char* text : {"single", "dp=2", "dp=2,zero=3", "pp=2,micro_batches=4", "dp=2,pp=2,micro_batches=2"}) {
+    SCOPED_TRACE(text);
+    const ComparedPlan compared = plan(text);
+    const std::unique_ptr<Contestant> measured = contestant(compared);
+    measured->take_turn(2);
+    for (const MemoryUse& use : measured->memory())
+      EXPECT_GE(static_cast<double>(use.found_bytes()), 0.98 * static_cast<double>(use.planned_bytes()));
   }
 }
 
