@@ -8,7 +8,8 @@
 namespace trifold {
 namespace {
 
-constexpr std::array<std::string_view, 5> kNames = {"gpipe", "1f1b", "interleaved", "zero-bubble", "zero-bubble-h2"};
+constexpr std::array<std::string_view, 6> kNames = {"gpipe",       "1f1b",           "interleaved",
+                                                    "zero-bubble", "zero-bubble-h2", "pipedream"};
 
 std::vector<Action> gpipe(const Pipeline& pipeline) {
   std::vector<Action> actions;
@@ -116,12 +117,26 @@ std::vector<Action> actions_of(const Pipeline& pipeline, int stage) {
       return gpipe(pipeline);
     case PipelineSchedule::one_f_one_b:
     case PipelineSchedule::interleaved:
+    case PipelineSchedule::pipedream:
       return one_f_one_b(pipeline, stage);
     case PipelineSchedule::zero_bubble_h1:
     case PipelineSchedule::zero_bubble_h2:
       break;
   }
   return zero_bubble(pipeline, stage);
+}
+
+std::vector<int> staleness_of(const Pipeline& pipeline, int stage) {
+  std::vector<int> seen(static_cast<std::size_t>(pipeline.micro_batches));  // updates at forward, then those since
+  int updates = 0;
+  for (const Action& action : actions_of(pipeline, stage)) {
+    int& mine = seen[static_cast<std::size_t>(action.micro_batch)];
+    if (action.work == Work::forward)
+      mine = updates;
+    else
+      mine = updates++ - mine;
+  }
+  return seen;
 }
 
 std::string to_string(const Action& action) {

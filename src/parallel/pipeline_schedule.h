@@ -16,6 +16,7 @@ enum class PipelineSchedule {
   interleaved,     // 1f1b of several chunks of layers a stage: a smaller bubble for more messages
   zero_bubble_h1,  // 1f1b with gradients of weights kept for the gaps; no more memory than 1f1b's first stage
   zero_bubble_h2,  // more micro-batches under way before the first goes backward: no gap when F = B = W
+  pipedream,       // 1f1b in which every micro-batch is an update: none waits, but gradients are of older weights
 };
 
 struct Pipeline {
@@ -27,6 +28,7 @@ struct Pipeline {
   bool splits_backward() const {
     return kind == PipelineSchedule::zero_bubble_h1 || kind == PipelineSchedule::zero_bubble_h2;
   }
+  bool updates_every_micro_batch() const { return kind == PipelineSchedule::pipedream; }
 };
 
 enum class Work {
@@ -43,7 +45,7 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-// "gpipe", "1f1b", "interleaved", "zero-bubble", "zero-bubble-h2", in the order of PipelineSchedule.
+// "gpipe", "1f1b", "interleaved", "zero-bubble", "zero-bubble-h2", "pipedream", in the order of PipelineSchedule.
 std::span<const std::string_view> pipeline_schedule_names();
 PipelineSchedule parse_pipeline_schedule(std::string_view name);  // an input error lists the names
 
@@ -53,6 +55,10 @@ void check_pipeline(const Pipeline& pipeline);
 
 // What one stage does in a step, first to last.
 std::vector<Action> actions_of(const Pipeline& pipeline, int stage);
+
+// Of pipedream: how many updates a stage makes between a micro-batch's forward and its backward work, by micro-batch.
+// Its gradients are of weights that are so much older than those they change.
+std::vector<int> staleness_of(const Pipeline& pipeline, int stage);
 
 std::string to_string(const Action& action);  // "F3", "B3", "b3" and "w3" for its two halves, "F3.1" of chunk 1
 

@@ -73,7 +73,7 @@ std::string refusal(const std::function<void()>& attempt) {
 
 TEST(Schedule, RefusesWhatThereIsNot) {
   EXPECT_EQ(refusal([] { parse_pipeline_schedule("2f2b"); }),
-            "there is no schedule '2f2b'; there are gpipe, 1f1b, interleaved, zero-bubble, zero-bubble-h2");
+            "there is no schedule '2f2b'; there are gpipe, 1f1b, interleaved, zero-bubble, zero-bubble-h2, pipedream");
   EXPECT_EQ(refusal([] { check_pipeline({.stages = 2, .micro_batches = 2, .chunks = 2}); }),
             "the schedule 1f1b has one chunk a stage, not 2; 'interleaved' has several");
   EXPECT_EQ(refusal([] { check_pipeline({.kind = PipelineSchedule::interleaved, .stages = 4, .micro_batches = 4}); }),

@@ -22,12 +22,6 @@ Batch drawn_batch(const Job& job, std::int64_t first_sample) {
   return batch;
 }
 
-double loss_of_step(FoldedModel& model, const Job& job, int step, double learning_rate) {
-  const Batch batch = drawn_batch(job, step * job.train.batch);
-  model.start_step(&batch, {.seed = 9, .first_sample = 0, .learning_rate = learning_rate, .updates = step + 1});
-  return model.finish_step().loss;
-}
-
 std::map<std::string, std::vector<float>> parameters_of(const FoldedModel& model) {
   std::map<std::string, std::vector<float>> parameters;
   const Model::Snapshot snapshot = model.snapshot(Model::Contents::model_and_optimizer);
@@ -59,9 +53,15 @@ Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptio
   return job;
 }
 
+double step_fold(FoldedModel& model, const Job& job, int step, double learning_rate) {
+  const Batch batch = drawn_batch(job, step * job.train.batch);
+  model.start_step(&batch, {.seed = 9, .first_sample = 0, .learning_rate = learning_rate, .updates = step + 1});
+  return model.finish_step().loss;
+}
+
 std::vector<double> train_fold(FoldedModel& model, const Job& job, int steps, double learning_rate) {
   std::vector<double> losses;
-  for (int step = 0; step < steps; ++step) losses.push_back(loss_of_step(model, job, step, learning_rate));
+  for (int step = 0; step < steps; ++step) losses.push_back(step_fold(model, job, step, learning_rate));
   return losses;
 }
 
@@ -84,14 +84,14 @@ FoldRun run_fold_in_turns(const NetworkSpec& network, const PlanConfig& first, c
     const Job job = fold_job(network, first, options);
     FoldedModel model(job);
     model.initialize(3);
-    for (int step = 0; step < half; ++step) run.losses.push_back(loss_of_step(model, job, step, options.learning_rate));
+    for (int step = 0; step < half; ++step) run.losses.push_back(step_fold(model, job, step, options.learning_rate));
     write_safetensors(file, model.snapshot(Model::Contents::model_and_optimizer).tensors(), {});
   }
   const Job job = fold_job(network, then, options);
   FoldedModel model(job);
   model.load(SafetensorsFile(file), Model::Contents::model_and_optimizer);
   for (int step = half; step < options.steps; ++step)
-    run.losses.push_back(loss_of_step(model, job, step, options.learning_rate));
+    run.losses.push_back(step_fold(model, job, step, options.learning_rate));
   run.parameters = parameters_of(model);
   return run;
 }

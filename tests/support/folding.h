@@ -28,6 +28,8 @@ struct FoldOptions {
 };
 
 Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptions& options);
+// One step, on the samples that come after those of `step` others.
+double step_fold(FoldedModel& model, const Job& job, int step, double learning_rate);
 // The losses of so many steps from where the model is.
 std::vector<double> train_fold(FoldedModel& model, const Job& job, int steps, double learning_rate);
 FoldRun run_fold(const Job& job, int steps, double learning_rate);

@@ -1,5 +1,7 @@
 // trifold schedule: a pipeline's schedule as text, with its bubble and what each stage must hold, before any device is
 // needed.
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -24,6 +26,12 @@ struct ScheduleCommand {
                100 * timeline.bubble() / (1 + timeline.bubble()));
     fmt::print("held: {} micro-batches{} by stages 0 to {}\n", fmt::join(timeline.held, ", "),
                pipeline.chunks > 1 ? " of a chunk" : "", pipeline.stages - 1);
+    if (!pipeline.updates_every_micro_batch()) return;
+    std::vector<int> stalest;
+    for (int stage = 0; stage < pipeline.stages; ++stage)
+      stalest.push_back(std::ranges::max(staleness_of(pipeline, stage)));
+    fmt::print("staleness: gradients are of weights at most {} updates old at stages 0 to {}\n",
+               fmt::join(stalest, ", "), pipeline.stages - 1);
   }
 };
 
@@ -33,7 +41,7 @@ void add_schedule_command(CLI::App& app) {
   auto command = std::make_shared<ScheduleCommand>();
   CLI::App* sub =
       app.add_subcommand("schedule", "shows the order of a pipeline's work: trifold schedule 1f1b --stages 4");
-  sub->add_option("name", command->name, "gpipe, 1f1b, interleaved, zero-bubble or zero-bubble-h2");
+  sub->add_option("name", command->name, "gpipe, 1f1b, interleaved, zero-bubble, zero-bubble-h2 or pipedream");
   sub->add_option("--stages", command->pipeline.stages, "pipeline stages (default 4)");
   sub->add_option("--micro-batches", command->pipeline.micro_batches, "parts of a batch (default 8)");
   sub->add_option("--chunks", command->pipeline.chunks, "chunks of layers a stage, for interleaved (default 1)");

@@ -9,6 +9,7 @@
 #include "runtime/compiler/program.h"
 #include "runtime/compiler/shard_state.h"
 #include "runtime/compiler/split_backward.h"
+#include "runtime/compiler/stash_weights.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -314,7 +315,8 @@ Program compile(Graph graph, const CompileOptions& options) {
 
   Program program;
   program.flat = lay_out_flat(laid_out.graph, laid_out.descs, replication_of(options));
-  const GivenPlaces given = shard_state(laid_out, program.flat);
+  GivenPlaces given = shard_state(laid_out, program.flat);
+  if (options.stashes_weights) stash_weights(laid_out, program.flat, given);
   program.graph = std::move(laid_out.graph);
   program.descs = std::move(laid_out.descs);
   std::vector<std::size_t> scratch_bytes(program.graph.nodes.size(), 0);

@@ -31,6 +31,7 @@ struct CompileOptions {
   ParameterLayouts parameter_layouts = {};  // chosen by a program that shares the parameters
   bool accumulate = false;                  // gradients are summed over micro-batches before the update
   MicroBatches micro_batches = {};          // that are under way at once
+  bool stashes_weights = false;             // each of them reads the weights it began with
   Replication replication = {};             // gradients are summed over replicas too
   GradientSync sync = {};                   // how
   std::vector<Axis> divides_parameters;     // ranks along these have other parameters

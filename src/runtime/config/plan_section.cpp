@@ -74,7 +74,7 @@ const NestedType& plan_section() {
                   {.name = "schedule",
                    .kind = FieldKind::choice,
                    .fallback = std::string("1f1b"),
-                   .choices = {"gpipe", "1f1b", "interleaved", "zero-bubble", "zero-bubble-h2"},
+                   .choices = {"gpipe", "1f1b", "interleaved", "zero-bubble", "zero-bubble-h2", "pipedream"},
                    .help = "order of work in a pipeline"},
                   axis("micro_batches", "parts of a batch that flow through the pipeline"),
                   axis("chunks", "runs of layers a stage has, with the interleaved schedule"),

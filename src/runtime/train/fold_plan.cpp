@@ -66,6 +66,20 @@ void check_optimizer(const Job& job, const ModelOptions& options, const FoldPlan
         job.file.string());
 }
 
+// Stages update on their own: none knows when the others do.
+void check_pipedream(const Job& job, const ModelOptions& options, const FoldPlan& plan) {
+  if (parse_pipeline_schedule(job.plan.schedule) != PipelineSchedule::pipedream) return;
+  const auto refuse = [&](const char* what, const char* remedy) {
+    fail_input("{}: plan.schedule: pipedream {}: {}", job.file.string(), what, remedy);
+  };
+  if (plan.mesh.pipeline == 1) refuse("is a pipeline's", "set plan.pp to 2 or more");
+  if (plan.zero > 0) refuse("keeps whole weights for every micro-batch under way", "set plan.zero to 0");
+  if (plan.sync.local()) refuse("updates after every micro-batch", "use another plan.sync than local_sgd");
+  if (job.train.optimizer.clip_norm > 0 || uses_precision(job.model, options, DType::f16))
+    refuse("has no moment at which all stages' gradients are there",
+           "set train.clip_norm to 0 and train.precision to fp32 or bf16");
+}
+
 void check_sync(const Job& job, const ModelOptions& options, const FoldPlan& plan) {
   if (plan.mesh.data == 1 || plan.sync.exact() || options.backend->supports(AverageReplicas{}.name())) return;
   fail_input("{}: plan.sync: {} devices add up gradients by {{\"type\": \"allreduce\", \"wire\": \"fp32\"}} only",
@@ -125,6 +139,7 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<co
     plan.pipeline.chunks = 1;
   }
   check_pipeline(plan.pipeline);
+  check_pipedream(job, job_options, plan);
 
   plan.splits = splits_of_layers(job);
   check_splits(job, job_options, plan);
@@ -175,6 +190,7 @@ std::vector<ModelOptions> FoldPlan::rank_options(const ModelOptions& job_options
     options.micro_batches = {.interleave = mesh.pipeline > 1,
                              .slots = mesh.pipeline > 1 ? actions.slots[static_cast<std::size_t>(chunk)] : 1,
                              .splits_backward = mesh.pipeline > 1 && pipeline.splits_backward()};
+    options.updates_every_micro_batch = pipeline.updates_every_micro_batch();
     chunks.push_back(std::move(options));
   }
   return chunks;

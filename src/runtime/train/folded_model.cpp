@@ -238,11 +238,16 @@ void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext con
     program.run(action.work, slot, context);
     if (action.work == Work::forward) program.take_report();
     const bool made_gradients = action.work == Work::backward || action.work == Work::weight_gradient;
-    if (made_gradients && plan_.pipeline.micro_batches > 1) {
+    if (made_gradients && plan_.pipeline.updates_every_micro_batch()) {
+      StepContext update = context;
+      update.updates = (context.updates - 1) * plan_.pipeline.micro_batches + action.micro_batch + 1;
+      program.update(update);
+    } else if (made_gradients && plan_.pipeline.micro_batches > 1) {
       program.accumulate(!rank.accumulated[chunk], context);
       rank.accumulated[chunk] = true;
     }
   }
+  if (plan_.pipeline.updates_every_micro_batch()) return;
   for (const auto& chunk : rank.chunks) chunk->training().update(context);
 }
 
@@ -267,6 +272,7 @@ Executable::Report FoldedModel::finish_step() {
   }
   // Each replica's loss is the mean of its own samples.
   if (plan_.sync.local()) sum.loss /= plan_.mesh.data;
+  if (plan_.pipeline.updates_every_micro_batch()) sum.loss /= plan_.pipeline.micro_batches;
   return sum;
 }
 

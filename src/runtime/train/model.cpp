@@ -72,12 +72,14 @@ bool uses_precision(const NetworkSpec& network, const ModelOptions& options, DTy
 Program compile_training(const NetworkSpec& network, const ModelOptions& options) {
   CompileOptions compile_as = compile_options(options);
   compile_as.optimizer = options.optimizer;
-  compile_as.accumulate = options.accumulate > 1;
+  compile_as.accumulate = options.accumulate > 1 && !options.updates_every_micro_batch;
+  compile_as.stashes_weights = options.updates_every_micro_batch;
   // A single layer in f16 can lose its gradients too.
   if (uses_precision(network, options, DType::f16)) compile_as.precision.scaling = options.loss_scaling;
   compile_as.micro_batches = options.micro_batches;
-  // Replicas that go their own ways average over their own samples.
-  const std::int64_t global_batch = options.batch / options.mesh.data * options.joined_replicas();
+  // Replicas that go their own ways average over their own samples, and what is an update over its own.
+  const std::int64_t updates = options.updates_every_micro_batch ? options.accumulate : 1;
+  const std::int64_t global_batch = options.batch / options.mesh.data * options.joined_replicas() / updates;
   return compile(graph_for(network, options, global_batch, Mode::train), compile_as);
 }
 
