@@ -86,6 +86,8 @@ void ProcessTeam::start(int process, int port) {
   if (child == 0) {
     ::setpgid(0, 0);  // Ctrl-C reaches the team alone, which passes it on once
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    // A script's background job is born deaf to Ctrl-C. What the team passes on is meant.
+    for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_DFL);
     if (::getppid() != parent) ::_exit(127);
     ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);
     ::execve(argv[0], argv.data(), environment.data());
