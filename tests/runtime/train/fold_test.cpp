@@ -53,12 +53,15 @@ std::vector<NamedPlan> plans() {
           {"tp4_blocks", blocks()},
           {"pp2_gpipe", pipeline(2, "gpipe")},
           {"pp2_1f1b", pipeline(2, "1f1b")},
+          {"pp3_gpipe", pipeline(3, "gpipe")},
           {"pp3_1f1b", pipeline(3, "1f1b")},
           {"pp4_gpipe", pipeline(4, "gpipe")},
           {"pp4_1f1b", pipeline(4, "1f1b")},
           {"pp2_interleaved", pipeline(2, "interleaved", 2)},
+          {"pp4_interleaved", pipeline(4, "interleaved", 2)},
           {"pp2_zero_bubble", pipeline(2, "zero-bubble")},
           {"pp3_zero_bubble", pipeline(3, "zero-bubble")},
+          {"pp4_zero_bubble", pipeline(4, "zero-bubble")},
           {"pp4_zero_bubble_h2", pipeline(4, "zero-bubble-h2")},
           {"dp2_zero1", {.dp = 2, .zero = 1, .bucket_bytes = 2000}},
           {"dp4_zero2", {.dp = 4, .zero = 2, .bucket_bytes = 2000}},
@@ -278,7 +281,9 @@ TEST(FoldedPrecision, Bf16FollowsOneRank) {
   options.steps = 10;
   const FoldRun single = run_fold(small_tutorial(), {}, options);
   for (const PlanConfig& plan :
-       {PlanConfig{.dp = 2}, PlanConfig{.tp = 2}, rows(2), PlanConfig{.pp = 2, .micro_batches = 4}})
+       {PlanConfig{.dp = 2}, PlanConfig{.tp = 2}, rows(2), PlanConfig{.pp = 2, .micro_batches = 4},
+        PlanConfig{.dp = 2, .zero = 3, .bucket_bytes = 2000},
+        PlanConfig{.dp = 2, .tp = 2, .pp = 2, .micro_batches = 2}})
     // Sums in another order round to other numbers of 8 bits, 4e-3 apart; ten steps of training add some of them up.
     expect_losses_near(run_fold(small_tutorial(), plan, options), single, 1e-2);
 }
