@@ -1,9 +1,11 @@
 """What tools/bench --folds measures: plans of two CPU ranks against one rank with two threads, and against PyTorch's
 DistributedDataParallel and torch.distributed.pipelining (gloo, two processes of one thread, the pipeline cut at the same
-layers), in turns. Each figure is the best of the rounds."""
+layers), in turns; and sums between two ranks against Open MPI's. Each figure is the best of the rounds."""
 import json
 import os
 import pathlib
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -167,6 +169,27 @@ def bench(name, batch, steps, rounds, with_torch):
                     "torch_pipelining": peer_speed["pipelining"],
                     "pp2_to_torch_pipelining": speed["pp=2"] / peer_speed["pipelining"]})
     return row
+
+
+def all_reduces():
+    """Rows of bytes, GB/s by threads of ours and by Open MPI at its best; none where there is no mpirun."""
+    if not shutil.which("mpirun"):
+        return []
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    text = subprocess.run(["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "2", TRIFOLD.parent / "allreduce_bench"],
+                          check=True, capture_output=True, text=True, env=environment).stdout
+    rows = []
+    for line in text.splitlines():
+        speed = {name: float(value) for name, value in re.findall(r"(\w+) ([0-9.]+) GB/s", line)}
+        mpi = max(speed["MPI_Allreduce"], speed["MPI_Iallreduce"])
+        rows.append({"mebibytes": int(line.split()[0]), "threads": speed["threads"], "open_mpi": mpi,
+                     "ratio": speed["threads"] / mpi})
+    return rows
+
+
+def print_all_reduce(row):
+    print(f"all-reduce of {row['mebibytes']:>2} MiB between two ranks: {row['threads']:.1f} GB/s, {row['ratio']:.1f} x "
+          f"Open MPI's {row['open_mpi']:.1f}", flush=True)
 
 
 def print_row(row):

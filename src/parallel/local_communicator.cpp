@@ -69,13 +69,19 @@ struct Operation {
   std::size_t chunks() const { return parts() * chunks_of_part(); }
 };
 
-// The sum of what lies at `offset` of every rank, in the order of ranks.
-void sum_chunk(const std::vector<Member>& ranks, std::size_t offset, std::size_t bytes, float* sum) {
-  const std::size_t count = bytes / sizeof(float);
-  std::memcpy(sum, ranks[0].in + offset, bytes);
-  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
-    const auto* term = reinterpret_cast<const float*>(ranks[rank].in + offset);
-    for (std::size_t i = 0; i < count; ++i) sum[i] += term[i];
+// The sum of what lies at `offset` of every rank, in the order of ranks, piece by piece: use(begin, sum). A piece of
+// the sum stays in the first-level cache until it is used.
+template <class Use>
+void sum_chunk(const std::vector<Member>& ranks, std::size_t offset, std::size_t bytes, Use use) {
+  std::array<float, 1024> sum;
+  for (std::size_t begin = 0; begin < bytes; begin += sizeof sum) {
+    const std::size_t count = std::min(sizeof sum, bytes - begin) / sizeof(float);
+    std::memcpy(sum.data(), ranks[0].in + offset + begin, count * sizeof(float));
+    for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+      const auto* term = reinterpret_cast<const float*>(ranks[rank].in + offset + begin);
+      for (std::size_t i = 0; i < count; ++i) sum[i] += term[i];
+    }
+    use(begin, std::as_bytes(std::span(sum.data(), count)));
   }
 }
 
@@ -85,18 +91,19 @@ void run_chunk(Operation& operation, std::size_t chunk) {
   const std::size_t begin = chunk % operation.chunks_of_part() * kChunkBytes;
   const std::size_t bytes = std::min(kChunkBytes, part_bytes - begin);
   const std::vector<Member>& ranks = operation.ranks;
-  thread_local std::array<float, kChunkBytes / sizeof(float)> sum;
   const auto copy = [bytes](std::byte* to, const std::byte* from) {
     if (to != from) std::memcpy(to, from, bytes);
   };
   switch (operation.call.kind) {
     case Kind::all_reduce:
-      sum_chunk(ranks, begin, bytes, sum.data());
-      for (const Member& rank : ranks) std::memcpy(rank.out + begin, sum.data(), bytes);
+      sum_chunk(ranks, begin, bytes, [&](std::size_t at, std::span<const std::byte> sum) {
+        for (const Member& rank : ranks) std::ranges::copy(sum, rank.out + begin + at);
+      });
       break;
     case Kind::reduce_scatter:
-      sum_chunk(ranks, part * part_bytes + begin, bytes, sum.data());
-      std::memcpy(ranks[part].out + begin, sum.data(), bytes);
+      sum_chunk(ranks, part * part_bytes + begin, bytes, [&](std::size_t at, std::span<const std::byte> sum) {
+        std::ranges::copy(sum, ranks[part].out + begin + at);
+      });
       break;
     case Kind::all_gather:
       for (const Member& rank : ranks) copy(rank.out + part * part_bytes + begin, ranks[part].in + begin);
@@ -153,9 +160,11 @@ class LocalGroup {
   void finish(const OperationKey& key, int rank) {
     const std::shared_ptr<Operation> operation = await_all(key, rank);
     help(*operation);
+    // Even of an aborted group: the others still read and write this rank's memory. They have a chunk left at most.
+    const auto done = [&] { return operation->done_chunks == operation->chunks(); };
+    for (int look = 0; look < kLooks && !done(); ++look) std::this_thread::yield();
     std::unique_lock lock(mutex_);
-    // Even of an aborted group: the others still read and write this rank's memory.
-    changed_.wait(lock, [&] { return operation->done_chunks == operation->chunks(); });
+    changed_.wait(lock, done);
     operation->left += 1;
     if (operation->left == operation->ranks.size()) operations_.erase(key);
   }
