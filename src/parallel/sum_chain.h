@@ -3,6 +3,7 @@
 // sends it back. Floating-point sums depend on their order, and this one is that of ranks in one process, whatever the
 // number of processes. It goes piece by piece, so all processes work at once. Between neighbours S bytes travel each
 // way: as many in all as in a ring of sums that each process makes of its own ranks first, 2 (P - 1) S for P processes.
+// A sum of which every rank gets its part only costs (P - 1) (1 + 1 / P) S, a P-th more than that ring.
 #pragma once
 
 #include <deque>

@@ -30,6 +30,7 @@ Json folded_job() {
   Json& layers = job["model"]["layers"];
   layers.insert(layers.begin() + 1, Json{{"id", "bn1"}, {"type", "batch_norm"}});
   layers.insert(layers.end() - 1, Json{{"id", "drop"}, {"type", "dropout"}, {"p", 0.2}});
+  layers[4]["out"] = 48;  // so that all gradients are more than goes in one exchange
   job["data"]["train_samples"] = 8 * 32;
   job["data"]["test_samples"] = 70;  // the last batch is not full
   job["train"]["bn_group"] = 8;
@@ -275,10 +276,10 @@ TEST_F(MpiTest, RanksThatDoNotDivideAreRefusedOnce) {
     EXPECT_EQ(result.err.find("would work"), result.err.rfind("would work")) << result.err;
   };
   expect(3, "dp=2",
-         "trifold: dp 2 x tp 1 x pp 1 is 2 ranks, which do not divide among the 3 processes of mpirun; 2 processes, or "
+         "dp 2 x tp 1 x pp 1 is 2 ranks, which do not divide among the 3 processes of mpirun; 2 processes, or "
          "a plan of 3 ranks, would work");
   expect(2, "dp=3",
-         "trifold: dp 3 x tp 1 x pp 1 is 3 ranks, which do not divide among the 2 processes of mpirun; 1 or 3 "
+         "dp 3 x tp 1 x pp 1 is 3 ranks, which do not divide among the 2 processes of mpirun; 1 or 3 "
          "processes, or a plan of 2 or 4 ranks, would work");
 }
 
