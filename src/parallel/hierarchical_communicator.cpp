@@ -94,6 +94,7 @@ std::vector<std::unique_ptr<Communicator>> make_hierarchical_group(const std::sh
                                                                    MPI_Comm processes, const Mpi::GroupArgs& args) {
   const auto group = std::make_shared<HierarchicalGroup>(engine, processes, args);
   std::vector<int> names;
+  names.reserve(static_cast<std::size_t>(group->members_here()));
   for (int i = 0; i < group->members_here(); ++i) names.push_back(group->name(group->first_here() + i));
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (std::unique_ptr<Communicator>& here :

@@ -40,7 +40,7 @@ class MpiProcess final : public Mpi {
 
   std::vector<std::unique_ptr<Communicator>> make_group(const GroupArgs& args) override {
     std::vector<int> processes = args.processes;
-    processes.erase(std::ranges::unique(processes).begin(), processes.end());
+    processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
     TRIFOLD_CHECK(std::ranges::find(processes, rank()) != processes.end(), "process {} makes a group without itself",
                   rank());
     const MPI_Comm joined = join_processes(processes);

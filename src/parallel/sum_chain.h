@@ -32,6 +32,7 @@ class SumChain {
   };
 
   explicit SumChain(Args args);
+  ~SumChain() = default;
   SumChain(const SumChain&) = delete;
   SumChain& operator=(const SumChain&) = delete;
 

@@ -82,6 +82,7 @@ struct World::Parts {
 
   std::vector<std::unique_ptr<Communicator>> make_group(Axis axis, const std::vector<int>& ranks) const {
     std::vector<int> processes;
+    processes.reserve(ranks.size());
     for (const int rank : ranks) processes.push_back(placement.process_of(rank));
     if (std::ranges::find(processes, launch.rank) == processes.end()) return {};
     if (processes.front() == processes.back())
