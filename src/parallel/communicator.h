@@ -1,6 +1,6 @@
 // Ranks that exchange tensors. Every rank of a group calls the same collectives in the same order; each call only
 // announces it and returns a ticket, and what it reads and writes must be left alone until wait(ticket). Sums are made
-// in the order of ranks, so every rank, and every run, gets the same bits.
+// in the order of ranks, so every rank, and every run, gets the same bits, however the ranks lie on processes.
 #pragma once
 
 #include <cstddef>

@@ -7,9 +7,11 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <tuple>
 
+#include "parallel/wait_board.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -132,9 +134,13 @@ using OperationKey = std::tuple<int, int, int, std::int64_t>;
 class LocalGroup {
  public:
   explicit LocalGroup(const LocalGroupOptions& options)
-      : size_(options.size), patience_(options.patience), last_(static_cast<std::size_t>(options.size)) {}
+      : options_(options), last_(static_cast<std::size_t>(options.size)) {
+    if (!options_.ranks.empty()) return;
+    options_.ranks.resize(last_.size());
+    std::iota(options_.ranks.begin(), options_.ranks.end(), 0);
+  }
 
-  int size() const { return size_; }
+  int size() const { return options_.size; }
 
   // `seat` is the rank in a collective; of a message, 0 sends and 1 receives.
   void arrive(const OperationKey& key, const Call& call, int rank, std::size_t seat, std::size_t seats,
@@ -147,8 +153,8 @@ class LocalGroup {
       operation->first_rank = rank;
     }
     if (call != operation->call) {
-      abort_locked(fmt::format("rank {} calls {} where rank {} calls {}", rank, to_string(call), operation->first_rank,
-                               to_string(operation->call)));
+      abort_locked(fmt::format("rank {} calls {} where rank {} calls {}", name(rank), to_string(call),
+                               name(operation->first_rank), to_string(operation->call)));
       stop_if_aborted();
     }
     operation->ranks[seat] = {in, out, true};
@@ -185,26 +191,55 @@ class LocalGroup {
       std::this_thread::yield();
       lock.lock();
     }
-    if (!changed_.wait_for(lock, patience_, complete)) {
-      abort_locked(fmt::format("rank {} has waited {} ms in {} for {}", rank, patience_.count(),
-                               to_string(operation->call), missing(key, *operation)));
-    }
+    if (options_.board != nullptr)
+      await_watched(lock, complete, rank, key, *operation);
+    else if (!changed_.wait_for(lock, options_.patience, complete))
+      abort_locked(fmt::format("rank {} has waited {} ms in {} for {}", name(rank), options_.patience.count(),
+                               to_string(operation->call), say_missing(key, *operation)));
     stop_if_aborted();
     return operation;
   }
 
-  std::string missing(const OperationKey& key, const Operation& operation) const {
+  // The rank that is missing may itself wait for another process: only the watch can tell.
+  template <class Complete>
+  void await_watched(std::unique_lock<std::mutex>& lock, const Complete& complete, int rank, const OperationKey& key,
+                     const Operation& operation) {
+    RankWait wait(*options_.board, name(rank));
+    while (!changed_.wait_for(lock, RankWait::kLong, complete)) {
+      std::vector<int> ranks;
+      for (const int each : missing(key, operation)) ranks.push_back(name(each));
+      const std::string axis = options_.axis.empty() ? "" : fmt::format(" ({} axis)", options_.axis);
+      wait.describe({.what = to_string(operation.call) + axis, .group = "", .call = 0, .ranks = std::move(ranks)});
+      wait.report_if_stalled();
+      try {
+        options_.board->stop_if_ended();
+      } catch (const Error& error) {
+        abort_locked(error.what());  // whoever arrives later must not touch this rank's memory
+        throw;
+      }
+    }
+  }
+
+  std::vector<int> missing(const OperationKey& key, const Operation& operation) const {
+    std::vector<int> ranks;
+    const auto [from, to, tag, number] = key;
+    for (std::size_t seat = 0; seat < operation.ranks.size(); ++seat)
+      if (!operation.ranks[seat].arrived)
+        ranks.push_back(operation.call.kind == Kind::message ? (seat == 0 ? from : to) : static_cast<int>(seat));
+    return ranks;
+  }
+
+  std::string say_missing(const OperationKey& key, const Operation& operation) const {
     std::string text;
-    for (std::size_t seat = 0; seat < operation.ranks.size(); ++seat) {
-      if (operation.ranks[seat].arrived) continue;
-      const auto [from, to, tag, number] = key;
-      const int rank = operation.call.kind == Kind::message ? (seat == 0 ? from : to) : static_cast<int>(seat);
+    for (const int rank : missing(key, operation)) {
       const std::string& last = last_[static_cast<std::size_t>(rank)];
-      text += fmt::format("{}rank {}, {}", text.empty() ? "" : " and ", rank,
+      text += fmt::format("{}rank {}, {}", text.empty() ? "" : " and ", name(rank),
                           last.empty() ? "which has called nothing yet" : "whose last call was " + last);
     }
     return text;
   }
+
+  int name(int rank) const { return options_.ranks[static_cast<std::size_t>(rank)]; }
 
   void help(Operation& operation) {
     const std::size_t chunks = operation.chunks();
@@ -227,8 +262,7 @@ class LocalGroup {
 
   static constexpr int kLooks = 50;
 
-  int size_;
-  std::chrono::milliseconds patience_;
+  LocalGroupOptions options_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<OperationKey, std::shared_ptr<Operation>> operations_;

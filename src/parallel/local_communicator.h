@@ -13,9 +13,16 @@
 
 namespace trifold {
 
+class WaitBoard;
+
 struct LocalGroupOptions {
   int size = 1;
   std::chrono::milliseconds patience = std::chrono::minutes(5);  // with a rank that does not arrive
+  std::string axis = {};                                         // as reports of waits name the group
+  std::vector<int> ranks = {};                                   // as messages name the members; empty: 0, 1, ..
+  // Of a process of several: there long waits are written, and the watch decides what they mean, not this group. It
+  // lives longer than the group. Null: this process is alone.
+  WaitBoard* board = nullptr;
 };
 
 // One communicator a rank, each for the thread of that rank alone.

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "parallel/hierarchical_communicator.h"
 #include "parallel/mpi_communicator.h"
+#include "runtime/core/error.h"
 
 namespace trifold {
 namespace {
@@ -33,26 +35,37 @@ class MpiProcess final : public Mpi {
     return common;
   }
 
-  void set_watch(Watch* watch, std::chrono::milliseconds patience) override {
-    const std::lock_guard lock(engine_->mutex);
-    engine_->watch = watch;
-    engine_->patience = patience;
-  }
+  WaitBoard& board() override { return engine_->board; }
+  std::map<int, RankStatus> statuses() const override { return engine_->statuses(); }
 
-  RankStatus status() const override { return engine_->status(); }
-
-  std::unique_ptr<Communicator> make_group(GroupArgs args) override {
-    const auto mine = std::ranges::find(args.ranks, rank());
-    TRIFOLD_CHECK(mine != args.ranks.end(), "rank {} makes a group without itself", rank());
-    MPI_Comm group = MPI_COMM_NULL;
-    TRIFOLD_MPI_CALL(MPI_Comm_split, world_, *std::ranges::min_element(args.ranks),
-                     static_cast<int>(mine - args.ranks.begin()), &group);
-    return make_mpi_communicator(engine_, group, std::move(args));
+  std::vector<std::unique_ptr<Communicator>> make_group(const GroupArgs& args) override {
+    std::vector<int> processes = args.processes;
+    processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
+    TRIFOLD_CHECK(std::ranges::find(processes, rank()) != processes.end(), "process {} makes a group without itself",
+                  rank());
+    const MPI_Comm joined = join_processes(processes);
+    if (processes.size() < args.ranks.size()) return make_hierarchical_group(engine_, joined, args);
+    std::vector<std::unique_ptr<Communicator>> mine;
+    mine.push_back(make_mpi_communicator(engine_, joined, args));
+    return mine;
   }
 
   void finalize() override { MPI_Finalize(); }
 
  private:
+  // Only those processes take part.
+  MPI_Comm join_processes(const std::vector<int>& processes) const {
+    MPI_Group all = MPI_GROUP_NULL;
+    MPI_Group some = MPI_GROUP_NULL;
+    MPI_Comm joined = MPI_COMM_NULL;
+    TRIFOLD_MPI_CALL(MPI_Comm_group, world_, &all);
+    TRIFOLD_MPI_CALL(MPI_Group_incl, all, mpi_count(processes.size()), processes.data(), &some);
+    TRIFOLD_MPI_CALL(MPI_Comm_create_group, world_, some, 0, &joined);
+    MPI_Group_free(&some);
+    MPI_Group_free(&all);
+    return joined;
+  }
+
   void look_around() {
     MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(world_, &rank_);

@@ -1,14 +1,15 @@
-// MPI in this process: how it meets the others, the communicators it makes, its end. Only mpi.cpp and mpi_communicator
-// know MPI's header.
+// MPI in this process: how it meets the others, the communicators it makes, its end. MPI's header is known to mpi.cpp
+// and to what includes mpi_engine.h.
 #pragma once
 
-#include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "parallel/communicator.h"
 #include "parallel/rank_status.h"
+#include "parallel/wait_board.h"
 #include "parallel/watch.h"
 
 namespace trifold {
@@ -28,17 +29,18 @@ class Mpi {
   virtual int processes_here() const = 0;                             // on this machine
   virtual std::string from_first(const std::string& text) const = 0;  // process 0's
 
-  // From now on waits end when the job does, and a wait longer than `patience` is reported. Null: no more.
-  virtual void set_watch(Watch* watch, std::chrono::milliseconds patience) = 0;
-  virtual RankStatus status() const = 0;
+  virtual WaitBoard& board() = 0;                          // of this process's ranks
+  virtual std::map<int, RankStatus> statuses() const = 0;  // of them, as far as they have called anything
 
   struct GroupArgs {
-    std::string name;          // the same for all its members, and no other group's
-    std::vector<int> ranks;    // of the world, in the group's order
-    bool check_calls = false;  // that all ranks call the same: one more exchange for each
+    std::string name;            // the same for all its members, and no other group's
+    std::vector<int> ranks;      // in the group's order: as messages name its members
+    std::vector<int> processes;  // of each of them; those of one process follow each other
+    bool check_calls = false;    // that all ranks call the same: one more exchange for each
   };
-  // Every process of the world makes its group at the same time.
-  virtual std::unique_ptr<Communicator> make_group(GroupArgs args) = 0;
+  // Of the group's ranks in this process. Every process of the group makes it at the same time, and all groups in the
+  // same order.
+  virtual std::vector<std::unique_ptr<Communicator>> make_group(const GroupArgs& args) = 0;
 
   // Ends MPI. A process that fails leaves that out: it would wait for the others.
   virtual void finalize() = 0;

@@ -1,60 +1,13 @@
 #include "parallel/mpi_communicator.h"
 
 #include <algorithm>
-#include <array>
-#include <climits>
 #include <list>
-#include <thread>
 
+#include "runtime/core/error.h"
 #include "runtime/core/parallel.h"
 
 namespace trifold {
-
-void check_mpi(int code, const char* call) {
-  if (code == MPI_SUCCESS) return;
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  MPI_Error_string(code, text.data(), &length);
-  fail_runtime("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length)));
-}
-
-int mpi_count(std::size_t count) {
-  TRIFOLD_CHECK(count <= INT_MAX, "{} elements are too many for one MPI call", count);
-  return static_cast<int>(count);
-}
-
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-MPI_Comm duplicate(MPI_Comm communicator) {
-  MPI_Comm copy = MPI_COMM_NULL;
-  TRIFOLD_MPI_CALL(MPI_Comm_dup, communicator, &copy);
-  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
-  return copy;
-}
-
-enum class MpiKind : int { all_reduce, reduce_scatter, all_gather, broadcast, all_to_all, barrier, send, receive };
-
-constexpr std::array<const char*, 8> kMpiKindNames = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
-                                                      "all_to_all", "barrier",        "send",       "receive"};
-
-// What a rank calls; all ranks of a collective must call the same.
-struct MpiCall {
-  MpiKind kind = MpiKind::barrier;
-  int root = -1;           // of a message: the other rank
-  std::int64_t bytes = 0;  // of all_reduce and broadcast: all of it; else a rank's part
-
-  bool operator==(const MpiCall&) const = default;
-};
-
-std::string to_string(const MpiCall& call) {
-  std::string text = kMpiKindNames[static_cast<std::size_t>(call.kind)];
-  if (call.bytes > 0) text += fmt::format(" of {} bytes", call.bytes);
-  if (call.kind == MpiKind::send) text += fmt::format(" to rank {}", call.root);
-  if (call.kind == MpiKind::broadcast || call.kind == MpiKind::receive) text += fmt::format(" from rank {}", call.root);
-  return text;
-}
 
 // A collective on its way. Sums of many numbers go in two exchanges: every rank gets all terms of its part, adds them
 // up, and gives its part to all.
@@ -75,34 +28,12 @@ struct MpiOperation {
   std::vector<int> term_offsets = {};
 
   bool in_two_exchanges() const { return call.kind == MpiKind::all_reduce && !counts.empty(); }
-  bool arrived() {
-    int done = 0;
-    TRIFOLD_MPI_CALL(MPI_Test, &request, &done, MPI_STATUS_IGNORE);
-    return done != 0;
-  }
+  bool arrived() { return has_arrived(request); }
 };
 
-struct MpiMessage {
-  std::int64_t number = 0;
-  MpiCall call = {};
-  MPI_Request request = MPI_REQUEST_NULL;
-};
-
-// Numbers of which every rank gets all terms at once: fewer bytes than this take longer to announce than to move.
-constexpr std::size_t kSmallSum = std::size_t{16} << 10;
 constexpr std::int64_t kPartGrain = 16;  // floats: parts begin at a cache line
 
-void add_up(const float* terms, std::size_t ranks, std::size_t count, float* sum) {
-  std::copy_n(terms, count, sum);
-  for (std::size_t rank = 1; rank < ranks; ++rank) {
-    const float* term = terms + rank * count;
-    for (std::size_t i = 0; i < count; ++i) sum[i] += term[i];
-  }
-}
-
-}  // namespace
-
-class MpiCommunicator final : public Communicator {
+class MpiCommunicator final : public Communicator, public MpiWork {
  public:
   MpiCommunicator(std::shared_ptr<MpiEngine> engine, MPI_Comm communicator, Mpi::GroupArgs args)
       : engine_(std::move(engine)),
@@ -112,16 +43,12 @@ class MpiCommunicator final : public Communicator {
     if (args_.check_calls) checks_ = duplicate(communicator);
     MPI_Comm_set_errhandler(exchanges_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(communicator, &rank_);
-    const std::lock_guard lock(engine_->mutex);
-    engine_->communicators.push_back(this);
+    engine_->add(this);
   }
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
   // MPI's communicators stay until MPI ends: to free one is a collective, which a failing rank would wait in.
-  ~MpiCommunicator() override {
-    const std::lock_guard lock(engine_->mutex);
-    std::erase(engine_->communicators, this);
-  }
+  ~MpiCommunicator() override { engine_->remove(this); }
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(args_.ranks.size()); }
@@ -162,18 +89,15 @@ class MpiCommunicator final : public Communicator {
 
   void wait(const Ticket& ticket) override;
   void barrier() override { wait(announce(MpiKind::barrier, 0, nullptr, nullptr)); }
-  void abort(const std::string& reason) override {
-    if (engine_->watch == nullptr) return;
-    engine_->watch->fail(Fault::rank_lost, fmt::format("{} (its last step was {})", reason, engine_->watch->step()));
-  }
+  void abort(const std::string& reason) override { engine_->board.fail(reason); }
 
-  const Mpi::GroupArgs& args() const { return args_; }
-  std::int64_t calls() const { return called_; }
-  void advance();
+  void advance() override;
+  void add_calls(std::map<int, RankStatus>& by_rank) const override { by_rank[name()].calls[args_.name] = called_; }
 
  private:
   using Stage = MpiOperation::Stage;
   std::size_t ranks() const { return args_.ranks.size(); }
+  int name() const { return args_.ranks[static_cast<std::size_t>(rank_)]; }
 
   Ticket announce(MpiKind kind, std::size_t bytes, const std::byte* in, std::byte* out, int root = -1);
   template <class Begin>
@@ -209,23 +133,10 @@ class MpiCommunicator final : public Communicator {
   std::vector<std::vector<float>> spare_terms_;
 };
 
-void MpiEngine::advance() {
-  for (MpiCommunicator* communicator : communicators) communicator->advance();
-}
-
-RankStatus MpiEngine::status() const {
-  const std::lock_guard lock(mutex);
-  RankStatus status;
-  status.waiting = waiting;
-  for (const MpiCommunicator* communicator : communicators)
-    status.calls[communicator->args().name] = communicator->calls();
-  return status;
-}
-
 // --- calls
 
 Ticket MpiCommunicator::announce(MpiKind kind, std::size_t bytes, const std::byte* in, std::byte* out, int root) {
-  engine_->stop_if_ended();
+  engine_->board.stop_if_ended();
   const std::lock_guard lock(engine_->mutex);
   MpiOperation& operation = operations_.emplace_back();
   operation.number = called_++;
@@ -240,7 +151,7 @@ Ticket MpiCommunicator::announce(MpiKind kind, std::size_t bytes, const std::byt
 template <class Begin>
 Ticket MpiCommunicator::begin_message(const MpiCall& call, int tag, const Begin& begin) {
   check_rank(call.root);
-  engine_->stop_if_ended();
+  engine_->board.stop_if_ended();
   const std::lock_guard lock(engine_->mutex);
   MpiMessage& message = messages_.emplace_back();
   message.number = messages_begun_++;
@@ -249,47 +160,18 @@ Ticket MpiCommunicator::begin_message(const MpiCall& call, int tag, const Begin&
   return {.number = message.number, .peer = call.root, .tag = tag, .sends = call.kind == MpiKind::send};
 }
 
-// A short look is cheaper than to sleep; ranks that share a core must let the others work.
 void MpiCommunicator::wait(const Ticket& ticket) {
-  constexpr auto kPatienceToYield = std::chrono::milliseconds(2);
-  constexpr auto kPatienceToReport = std::chrono::milliseconds(50);
-  const auto begin = Clock::now();
-  bool described = false;
-  bool reported = false;
-  for (;;) {
-    {
-      const std::lock_guard lock(engine_->mutex);
-      engine_->advance();
-      if (finish(ticket)) {
-        if (described) engine_->waiting.reset();
-        return;
-      }
-      if (!described && Clock::now() - begin > kPatienceToReport) {
-        engine_->waiting = describe(ticket);
-        described = true;
-      }
-    }
-    engine_->stop_if_ended();
-    const auto waited = Clock::now() - begin;
-    if (!reported && engine_->watch != nullptr && waited > engine_->patience) {
-      engine_->watch->stalled(std::chrono::duration<double>(waited).count());
-      reported = true;
-    }
-    if (waited < kPatienceToYield)
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
+  engine_->wait(
+      {.rank = name(), .finished = [&] { return finish(ticket); }, .describe = [&] { return describe(ticket); }});
 }
 
 bool MpiCommunicator::finish(const Ticket& ticket) {
   const auto numbered = [&](const auto& each) { return each.number == ticket.number; };
   if (ticket.peer >= 0) {
     const auto message = std::ranges::find_if(messages_, numbered);
-    int done = 0;
-    TRIFOLD_MPI_CALL(MPI_Test, &message->request, &done, MPI_STATUS_IGNORE);
-    if (done != 0) messages_.erase(message);
-    return done != 0;
+    const bool done = has_arrived(message->request);
+    if (done) messages_.erase(message);
+    return done;
   }
   const auto operation = std::ranges::find_if(operations_, numbered);
   if (operation->stage != Stage::done) return false;
@@ -424,6 +306,8 @@ void MpiCommunicator::begin_spread(MpiOperation& operation) {
   TRIFOLD_MPI_CALL(MPI_Iallgatherv, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, operation.out, operation.counts.data(),
                    operation.offsets.data(), MPI_FLOAT, spreads_, &operation.request);
 }
+
+}  // namespace
 
 std::unique_ptr<Communicator> make_mpi_communicator(std::shared_ptr<MpiEngine> engine, MPI_Comm communicator,
                                                     Mpi::GroupArgs args) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,7 +43,15 @@ class RankGroups {
   std::unique_ptr<DeviceGroups> on_device_;
 };
 
-// Ranks that are threads of this process, one RankGroups each.
+// The communicators of a group's members in this process, or of none.
+using MakeGroup = std::function<std::vector<std::unique_ptr<Communicator>>(Axis axis, const std::vector<int>& ranks)>;
+
+// The ranks [first, first + count) of the mesh, which are this process's, one RankGroups each. `make_group` is called
+// once for each group of ranks that differ in one axis alone, in the same order in every process.
+std::vector<std::unique_ptr<RankGroups>> make_rank_groups(const Mesh& mesh, int first, int count,
+                                                          const MakeGroup& make_group);
+
+// All ranks are threads of this process.
 std::vector<std::unique_ptr<RankGroups>> make_local_ranks(const Mesh& mesh);
 
 }  // namespace trifold

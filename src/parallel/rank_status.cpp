@@ -13,7 +13,8 @@ std::vector<int> missing_ranks(const RankStatus::Waiting& waiting, int waiter, S
   std::vector<int> missing;
   for (const int rank : waiting.ranks) {
     if (rank == waiter) continue;
-    const std::optional<RankStatus>& other = ranks[static_cast<std::size_t>(rank)];
+    const auto index = static_cast<std::size_t>(rank);
+    const std::optional<RankStatus> other = index < ranks.size() ? ranks[index] : std::nullopt;
     const auto calls = other ? other->calls.find(waiting.group) : std::map<std::string, std::int64_t>::const_iterator{};
     const bool arrived =
         other && !waiting.group.empty() && calls != other->calls.end() && calls->second >= waiting.call;
@@ -37,25 +38,32 @@ std::string say_rank(int rank, Statuses ranks, std::int64_t last_step) {
 
 }  // namespace
 
-std::string encode_status(const RankStatus& status) {
-  nlohmann::json json = {{"step", status.step}, {"calls", status.calls}};
-  if (status.waiting)
-    json["waiting"] = {{"what", status.waiting->what},
-                       {"group", status.waiting->group},
-                       {"call", status.waiting->call},
-                       {"ranks", status.waiting->ranks}};
-  return json.dump();
+std::string encode_statuses(std::span<const RankStatus> statuses) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const RankStatus& status : statuses) {
+    nlohmann::json& json = all.emplace_back(nlohmann::json{{"step", status.step}, {"calls", status.calls}});
+    if (status.waiting)
+      json["waiting"] = {{"what", status.waiting->what},
+                         {"group", status.waiting->group},
+                         {"call", status.waiting->call},
+                         {"ranks", status.waiting->ranks}};
+  }
+  return all.dump();
 }
 
-RankStatus decode_status(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text);
-  RankStatus status{.step = json.at("step"), .waiting = std::nullopt, .calls = json.at("calls")};
-  if (const auto waiting = json.find("waiting"); waiting != json.end())
-    status.waiting = {.what = waiting->at("what"),
-                      .group = waiting->at("group"),
-                      .call = waiting->at("call"),
-                      .ranks = waiting->at("ranks")};
-  return status;
+std::vector<RankStatus> decode_statuses(const std::string& text) {
+  std::vector<RankStatus> all;
+  for (const nlohmann::json& json : nlohmann::json::parse(text)) {
+    RankStatus& status = all.emplace_back();
+    status.step = json.at("step");
+    status.calls = json.at("calls");
+    if (const auto waiting = json.find("waiting"); waiting != json.end())
+      status.waiting = {.what = waiting->at("what"),
+                        .group = waiting->at("group"),
+                        .call = waiting->at("call"),
+                        .ranks = waiting->at("ranks")};
+  }
+  return all;
 }
 
 std::string stall_report(Statuses ranks, std::span<const std::int64_t> last_steps, double seconds) {

@@ -22,8 +22,9 @@ struct RankStatus {
   std::map<std::string, std::int64_t> calls;  // of each group, so far
 };
 
-std::string encode_status(const RankStatus& status);
-RankStatus decode_status(const std::string& text);
+// Of the ranks of one process.
+std::string encode_statuses(std::span<const RankStatus> statuses);
+std::vector<RankStatus> decode_statuses(const std::string& text);
 
 // One sentence: who waits for whom, and the last step of each. A rank that did not answer has no status; `last_steps`
 // are what each said before.

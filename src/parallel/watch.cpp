@@ -60,10 +60,11 @@ std::vector<LineSocket> meet_first(const std::string& host, int port, int rank, 
   return found;
 }
 
-Watch::Watch(Args args) : args_(std::move(args)), wake_descriptor_(::eventfd(0, EFD_CLOEXEC)) {
+Watch::Watch(Args args)
+    : args_(std::move(args)), placement_{.processes = args_.processes}, wake_descriptor_(::eventfd(0, EFD_CLOEXEC)) {
   for (LineSocket& socket : args_.connections) {
-    const int rank = args_.rank > 0 ? 0 : static_cast<int>(peers_.size()) + 1;
-    peers_.push_back({.socket = std::move(socket), .rank = rank});
+    const int process = args_.process > 0 ? 0 : static_cast<int>(peers_.size()) + 1;
+    peers_.push_back({.socket = std::move(socket), .process = process});
   }
   thread_ = std::thread([this] { run(); });
 }
@@ -87,9 +88,14 @@ void Watch::wake() const {
   [[maybe_unused]] const ssize_t written = ::write(wake_descriptor_, &one, sizeof one);  // can fail only when awake
 }
 
-void Watch::set_status(std::function<RankStatus()> status) {
+void Watch::set_placement(const RankPlacement& placement) {
   const std::lock_guard lock(mutex_);
-  status_ = std::move(status);
+  placement_ = placement;
+}
+
+void Watch::set_status(std::function<std::map<int, RankStatus>()> by_rank) {
+  const std::lock_guard lock(mutex_);
+  status_ = std::move(by_rank);
 }
 
 // --- what this process's other threads call
@@ -97,7 +103,7 @@ void Watch::set_status(std::function<RankStatus()> status) {
 void Watch::fail(Fault fault, const std::string& reason) {
   std::unique_lock lock(mutex_);
   if (end_ || left_) return;
-  if (args_.rank == 0) return end_all(fault, reason);
+  if (args_.process == 0) return end_all(fault, reason);
   if (peers_.front().open && peers_.front().socket.send(encode_message("failed", reason, static_cast<int>(fault))))
     changed_.wait_for(lock, kTellTime, [&] { return end_.has_value(); });
   if (end_) return;
@@ -108,7 +114,7 @@ void Watch::fail(Fault fault, const std::string& reason) {
 void Watch::stalled(double seconds) {
   const std::lock_guard lock(mutex_);
   if (end_ || left_) return;
-  if (args_.rank == 0)
+  if (args_.process == 0)
     begin_inquiry(seconds);
   else
     peers_.front().socket.send(encode_message("stalled", "", static_cast<std::int64_t>(seconds)));
@@ -210,10 +216,9 @@ void Watch::handle(Peer& peer, const std::string& line) {
   } else if (kind == "stalled") {
     begin_inquiry(static_cast<double>(number));
   } else if (kind == "status") {
-    peer.status = decode_status(text);
-    peer.step = peer.status->step;
+    peer.statuses = decode_statuses(text);
   } else if (kind == "ask") {
-    peer.socket.send(encode_message("status", encode_status(own_status())));
+    peer.socket.send(encode_message("status", encode_statuses(own_statuses())));
   } else if (kind == "end") {
     end_here(static_cast<Fault>(number), text);
   } else if (kind == "value") {
@@ -225,24 +230,30 @@ void Watch::handle(Peer& peer, const std::string& line) {
 
 void Watch::handle_lost(Peer& peer) {
   if (peer.left || left_ || end_) return;
-  if (args_.rank == 0)
+  const std::string lost = name_of_process(placement_, peer.process);
+  if (args_.process == 0)
     return end_all(Fault::rank_lost,
-                   fmt::format("rank {} was lost; step {} was the last that it reported", peer.rank, peer.step));
-  const std::string reason = fmt::format("rank 0 was lost; step {} was the last of rank {}", step(), args_.rank);
-  if (args_.rank == 1) args_.say(reason);  // for all others
+                   fmt::format("{} was lost; step {} was the last that it reported", lost, peer.step));
+  const std::string reason =
+      fmt::format("{} was lost; step {} was the last of {}", lost, step(), name_of_process(placement_, args_.process));
+  if (args_.process == 1) args_.say(reason);  // for all others
   end_here(Fault::rank_lost, reason);
 }
 
 void Watch::send_step() {
-  if (args_.rank == 0 || end_ || sent_step_ == step_) return;
+  if (args_.process == 0 || end_ || sent_step_ == step_) return;
   sent_step_ = step_;
   peers_.front().socket.send(encode_message("step", "", sent_step_));
 }
 
-RankStatus Watch::own_status() const {
-  RankStatus status = status_ ? status_() : RankStatus{};
-  status.step = step_;
-  return status;
+std::vector<RankStatus> Watch::own_statuses() const {
+  std::map<int, RankStatus> by_rank = status_ ? status_() : std::map<int, RankStatus>();
+  std::vector<RankStatus> statuses;
+  for (int i = 0; i < placement_.ranks_each; ++i) {
+    statuses.push_back(std::move(by_rank[placement_.first_of(args_.process) + i]));
+    statuses.back().step = step_;
+  }
+  return statuses;
 }
 
 void Watch::begin_inquiry(double seconds) {
@@ -254,15 +265,20 @@ void Watch::begin_inquiry(double seconds) {
 
 void Watch::finish_inquiry() {
   if (!inquiry_ || end_) return;
-  const bool all = std::ranges::all_of(peers_, [](const Peer& peer) { return peer.status.has_value(); });
+  const bool all = std::ranges::all_of(peers_, [](const Peer& peer) { return peer.statuses.has_value(); });
   if (!all && Clock::now() < inquiry_->deadline) return;
-  std::vector<std::optional<RankStatus>> statuses = {own_status()};
-  std::vector<std::int64_t> steps = {step_};
-  for (const Peer& peer : peers_) {
-    statuses.push_back(peer.status);
-    steps.push_back(peer.step);
-  }
-  end_all(Fault::rank_lost, stall_report(statuses, steps, inquiry_->seconds));
+  std::vector<std::optional<RankStatus>> of_ranks;
+  std::vector<std::int64_t> steps;
+  const auto add = [&](const std::optional<std::vector<RankStatus>>& statuses, std::int64_t step) {
+    for (int i = 0; i < placement_.ranks_each; ++i) {
+      const auto rank = static_cast<std::size_t>(i);
+      of_ranks.push_back(statuses && rank < statuses->size() ? std::optional((*statuses)[rank]) : std::nullopt);
+      steps.push_back(step);
+    }
+  };
+  add(own_statuses(), step_);
+  for (const Peer& peer : peers_) add(peer.statuses, peer.step);
+  end_all(Fault::rank_lost, stall_report(of_ranks, steps, inquiry_->seconds));
 }
 
 // Of process 0.

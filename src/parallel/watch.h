@@ -1,6 +1,7 @@
 // Keeps the processes of a job in sight of each other, beside their tensors: process 0 holds a connection to every
 // other one. A process that is lost, fails or hangs ends the job in all of them within seconds, and one of them says in
-// one sentence what happened. A thread of its own does this, so it works while the others compute or wait.
+// one sentence what happened, by the ranks that the processes have. A thread of its own does this, so it works while
+// the others compute or wait.
 #pragma once
 
 #include <atomic>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "parallel/line_socket.h"
+#include "parallel/rank_placement.h"
 #include "parallel/rank_status.h"
 #include "runtime/core/error.h"
 
@@ -28,8 +30,8 @@ std::vector<LineSocket> meet_first(const std::string& host, int port, int rank, 
 class Watch {
  public:
   struct Args {
-    int rank = 0;
-    int size = 1;
+    int process = 0;
+    int processes = 1;
     std::vector<LineSocket> connections = {};
     std::function<void(const std::string&)> say = {};  // tells the user why the job ends
     bool may_exit = true;                              // ends the process when its threads do not stop by themselves
@@ -42,12 +44,14 @@ class Watch {
 
   void at_step(std::int64_t step) { step_ = step; }  // updates done
   std::int64_t step() const { return step_; }
-  // What this rank waits for, called from the watch's thread; `step` is filled in.
-  void set_status(std::function<RankStatus()> status);
+  // The ranks that processes have from now on; one each until then.
+  void set_placement(const RankPlacement& placement);
+  // What ranks of this process do, called from the watch's thread; their `step` is filled in.
+  void set_status(std::function<std::map<int, RankStatus>()> by_rank);
 
-  // This rank fails: ends the job everywhere. Returns when process 0 has told the user.
+  // This process fails: ends the job everywhere. Returns when process 0 has told the user.
   void fail(Fault fault, const std::string& reason);
-  // This rank has waited that long: ends the job with a report of what every rank does.
+  // A rank of this process has waited that long: ends the job with a report of what every rank does.
   void stalled(double seconds);
 
   bool ended() const { return has_ended_; }
@@ -67,11 +71,11 @@ class Watch {
   using Clock = std::chrono::steady_clock;
   struct Peer {
     LineSocket socket;
-    int rank = 0;
+    int process = 0;
     bool left = false;
     bool open = true;
     std::int64_t step = 0;
-    std::optional<RankStatus> status = {};
+    std::optional<std::vector<RankStatus>> statuses = {};  // of its ranks
   };
   struct End {
     Fault fault;
@@ -90,7 +94,7 @@ class Watch {
   void send_step();
   void begin_inquiry(double seconds);
   void finish_inquiry();
-  RankStatus own_status() const;
+  std::vector<RankStatus> own_statuses() const;
   void end_all(Fault fault, const std::string& reason);
   void end_here(Fault fault, const std::string& reason);
   void exit_if_overdue();
@@ -103,7 +107,8 @@ class Watch {
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<Peer> peers_;
-  std::function<RankStatus()> status_;
+  RankPlacement placement_;
+  std::function<std::map<int, RankStatus>()> status_;
   std::map<std::string, std::string> values_;
   std::optional<End> end_;
   Clock::time_point ended_at_;

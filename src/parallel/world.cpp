@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
-#include <numeric>
 #include <optional>
 #include <random>
 
@@ -51,30 +50,48 @@ std::string name_of_this_machine() {
   return name;
 }
 
-std::vector<int> ranks_along(const Mesh& mesh, int rank, Axis axis) {
-  std::vector<int> ranks;
-  MeshPlace place = place_of(mesh, rank);
-  int& position = axis == Axis::data ? place.data : axis == Axis::tensor ? place.tensor : place.pipeline;
-  for (position = 0; position < mesh.size(axis); ++position) ranks.push_back(rank_of(mesh, place));
-  return ranks;
-}
-
 }  // namespace
 
 struct World::Parts {
   Parts(const Launch& given, bool check) : launch(given), check_calls(check), patience(world_patience()) {
     meet();
-    mpi->set_watch(watch.get(), patience);
-    watch->set_status([this] { return mpi->status(); });
-    std::vector<int> all(static_cast<std::size_t>(launch.size));
-    std::iota(all.begin(), all.end(), 0);
-    everyone = mpi->make_group({.name = "world", .ranks = all, .check_calls = check_calls});
+    mpi->board().set_watch(watch.get(), patience);
+    watch->set_status([this] { return mpi->statuses(); });
+    place({.processes = launch.size});
   }
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
   ~Parts() {
     if (watch) watch->set_status({});
-    if (mpi) mpi->set_watch(nullptr, kDefaultPatience);
+    if (mpi) mpi->board().set_watch(nullptr, kDefaultPatience);
+  }
+
+  // A process's first rank speaks for it among processes.
+  void place(const RankPlacement& given) {
+    if (everyone && given == placement) return;
+    placement = given;
+    watch->set_placement(placement);
+    if (everyone) everyone->barrier();  // all have the placement before anybody is reported by it
+    Mpi::GroupArgs args{.name = "world", .ranks = {}, .processes = {}, .check_calls = check_calls};
+    for (int process = 0; process < placement.processes; ++process) {
+      args.ranks.push_back(placement.first_of(process));
+      args.processes.push_back(process);
+    }
+    everyone = std::move(mpi->make_group(args).front());
+  }
+
+  std::vector<std::unique_ptr<Communicator>> make_group(Axis axis, const std::vector<int>& ranks) const {
+    std::vector<int> processes;
+    processes.reserve(ranks.size());
+    for (const int rank : ranks) processes.push_back(placement.process_of(rank));
+    if (std::ranges::find(processes, launch.rank) == processes.end()) return {};
+    if (processes.front() == processes.back())
+      return make_local_group(
+          {.size = static_cast<int>(ranks.size()), .axis = name_of(axis), .ranks = ranks, .board = &mpi->board()});
+    return mpi->make_group({.name = fmt::format("{} {}", name_of(axis), fmt::join(ranks, " ")),
+                            .ranks = ranks,
+                            .processes = processes,
+                            .check_calls = check_calls});
   }
 
   void meet() {
@@ -135,13 +152,14 @@ struct World::Parts {
   }
 
   std::unique_ptr<Watch> make_watch(std::vector<LineSocket> connections) const {
-    return std::make_unique<Watch>(
-        Watch::Args{.rank = launch.rank, .size = launch.size, .connections = std::move(connections), .say = tell_user});
+    return std::make_unique<Watch>(Watch::Args{
+        .process = launch.rank, .processes = launch.size, .connections = std::move(connections), .say = tell_user});
   }
 
   Launch launch;
   bool check_calls;
   std::chrono::milliseconds patience;
+  RankPlacement placement;
   std::unique_ptr<MpiNameServer> name_server;
   std::unique_ptr<Watch> watch;
   std::unique_ptr<Mpi> mpi;
@@ -173,22 +191,12 @@ Communicator& World::everyone() const {
   return *parts_->everyone;
 }
 
-std::unique_ptr<RankGroups> World::make_rank(const Mesh& mesh) const {
-  TRIFOLD_CHECK(mesh.size() == size(), "{} ranks in {} processes", mesh.size(), size());
+std::vector<std::unique_ptr<RankGroups>> World::make_ranks(const Mesh& mesh) const {
+  parts_->place(place_ranks(mesh, size(), starter()));
   everyone().barrier();  // a wait that ends when a process fails, unlike those in which groups are made
-  RankGroups::Communicators communicators;
-  for (const Axis axis : {Axis::data, Axis::tensor, Axis::pipeline}) {
-    std::unique_ptr<Communicator>& along = communicators[static_cast<std::size_t>(axis)];
-    if (mesh.size(axis) == 1) {
-      along = std::move(make_local_group({.size = 1}).front());
-      continue;
-    }
-    std::vector<int> ranks = ranks_along(mesh, rank(), axis);
-    std::string name = fmt::format("{} {}", name_of(axis), fmt::join(ranks, " "));
-    along = parts_->mpi->make_group(
-        {.name = std::move(name), .ranks = std::move(ranks), .check_calls = parts_->check_calls});
-  }
-  return std::make_unique<RankGroups>(mesh, rank(), std::move(communicators));
+  const RankPlacement& placement = parts_->placement;
+  return make_rank_groups(mesh, placement.first_of(rank()), placement.ranks_each,
+                          [&](Axis axis, const std::vector<int>& ranks) { return parts_->make_group(axis, ranks); });
 }
 
 std::string World::from_first(std::string text) const {
@@ -204,9 +212,9 @@ void World::at_step(std::int64_t step) {
 void World::run(const std::function<void()>& job) {
   Watch& watch = *parts_->watch;
   const auto fail = [&](Fault fault, const char* why) {
-    watch.fail(fault, fault == Fault::input
-                          ? (first() ? std::string(why) : fmt::format("rank {}: {}", rank(), why))
-                          : fmt::format("rank {} failed after step {}: {}", rank(), watch.step(), why));
+    const std::string mine = name_of_process(parts_->placement, rank());
+    watch.fail(fault, fault == Fault::input ? (first() ? std::string(why) : fmt::format("{}: {}", mine, why))
+                                            : fmt::format("{} failed after step {}: {}", mine, watch.step(), why));
     throw Error(fault, "");
   };
   try {

@@ -1,5 +1,5 @@
 // The processes of one job, as one of them sees the others: decisions that all must take alike, the communicators of
-// its rank, and a common end. A process has one rank.
+// its ranks, and a common end.
 #pragma once
 
 #include <functional>
@@ -30,23 +30,24 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  int rank() const;
-  int size() const;
+  int rank() const;                           // of this process
+  int size() const;                           // processes
   bool first() const { return rank() == 0; }  // the process that writes and speaks
   int processes_here() const;                 // on this machine
   int rank_here() const;                      // among them; every process asks at the same time
   const std::string& starter() const;         // "mpirun"
 
-  Communicator& everyone() const;
-  // The rank that is this process, in a mesh of size() ranks. Every process calls it.
-  std::unique_ptr<RankGroups> make_rank(const Mesh& mesh) const;
+  Communicator& everyone() const;  // processes, one member each
+  // The ranks of this process, which are equally many in each; throws where the mesh's ranks do not divide. Every
+  // process calls it.
+  std::vector<std::unique_ptr<RankGroups>> make_ranks(const Mesh& mesh) const;
 
-  // Every process's value, in the order of ranks.
+  // Every process's value, in their order.
   template <class T>
   std::vector<T> gather(const T& mine) const {
     return gather_all<T>({&mine, 1});
   }
-  // Every process's values, which are equally many: those of rank 0 first.
+  // Every process's values, which are equally many: those of process 0 first.
   template <class T>
   std::vector<T> gather_all(std::span<const T> mine) const {
     static_assert(std::is_trivially_copyable_v<T>);

@@ -12,8 +12,10 @@ class Check : public JobFixture {
  protected:
   static std::string model_job(const std::string& name) { return TRIFOLD_SOURCE_DIR "/models/" + name + ".json"; }
 
-  Json check(const std::string& job) const {
-    const ProgramResult result = trifold({"check", job, "--json"});
+  Json check(const std::string& job, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {"check", job, "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramResult result = trifold(arguments);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return last_json(result.out);
   }
@@ -46,6 +48,18 @@ TEST_F(Check, PrintsATable) {
   EXPECT_TRUE(says(result.out, "memory, exactly: arena "));
   EXPECT_FALSE(says(result.out, "  B"));
   EXPECT_TRUE(says(trifold({"check", "job.json", "--program"}).out, "conv1"));
+}
+
+TEST_F(Check, SaysHowRanksLieOnProcesses) {
+  write_job(small_job());
+  EXPECT_TRUE(says(trifold({"check", "job.json", "--plan", "dp=4", "--processes", "2"}).out,
+                   "4 ranks in 2 processes: 0 and 1, 2 and 3\n"));
+  EXPECT_EQ(check("job.json", {"--plan", "dp=4", "--processes", "2"})["process_of_rank"], Json::array({0, 0, 1, 1}));
+  const ProgramResult refused = trifold({"check", "job.json", "--plan", "dp=4", "--processes", "3"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(says(refused.err,
+                   "dp 4 x tp 1 x pp 1 is 4 ranks, which do not divide among the 3 processes of --processes; 2 or 4 "
+                   "processes, or a plan of 3 or 6 ranks, would work"));
 }
 
 TEST_F(Check, PlannedBytesAreTheBytesTaken) {

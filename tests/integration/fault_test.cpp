@@ -13,11 +13,14 @@ struct FaultCase {
   const char* plan;
   int processes;
   Kill kill;
+  const char* lost = nullptr;  // as the others name it; null: by its number, which is its rank
 };
 
 constexpr const char* kData = "dp=2";
 constexpr const char* kPipeline = "pp=2,micro_batches=2,stages=[5,5]";
 constexpr const char* kBoth = "dp=2,pp=2,micro_batches=2,stages=[5,5]";
+constexpr const char* kLong = "pp=4,micro_batches=2,stages=[3,2,2,3]";
+constexpr const char* kSecondOfTwo = "process 1 (ranks 2 and 3)";
 
 class Faults : public FaultFixture, public ::testing::WithParamInterface<FaultCase> {
  protected:
@@ -46,7 +49,8 @@ TEST_P(Faults, EndAllRanksAndLoseNothing) {
   const auto after = fs::file_time_type::clock::now() - fs::last_write_time(killed());
   EXPECT_LT(after, 10s);
 
-  EXPECT_TRUE(says(result.err, fmt::format("trifold: rank {} was lost; step ", fault.kill.rank)));
+  const std::string lost = fault.lost != nullptr ? fault.lost : fmt::format("rank {}", fault.kill.rank);
+  EXPECT_TRUE(says(result.err, fmt::format("trifold: {} was lost; step ", lost)));
   for (int rank = 0; rank < fault.processes; ++rank) {
     const fs::path file = directory() / fmt::format("exit.{}", rank);
     EXPECT_EQ(testing::read_file(file), rank == fault.kill.rank ? "" : "3\n") << "rank " << rank << result.err;
@@ -61,18 +65,21 @@ TEST_P(Faults, EndAllRanksAndLoseNothing) {
   expect_same_model("job", "undisturbed");
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, Faults,
-                         ::testing::Values(FaultCase{"WorkOfAReplica", kData, 2, {"work", 1, 1}},
-                                           FaultCase{"SumOfGradients", kData, 2, {"collective", 0, 0}},
-                                           FaultCase{
-                                               "ReplicaWhileACheckpointIsWritten", kData, 2, {"checkpoint", 0, 1}},
-                                           FaultCase{"WorkOfAStage", kPipeline, 2, {"work", 0, 0}},
-                                           FaultCase{"MessageBetweenStages", kPipeline, 2, {"message", 1, 1}},
-                                           FaultCase{"HalfACheckpoint", kPipeline, 2, {"checkpoint", 0, 0}},
-                                           FaultCase{"WorkOfBoth", kBoth, 4, {"work", 3, 3}},
-                                           FaultCase{"SumOfBoth", kBoth, 4, {"collective", 2, 2}},
-                                           FaultCase{"CheckpointWithoutItsName", kBoth, 4, {"rename", 0, 0}}),
-                         [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Places, Faults,
+    ::testing::Values(FaultCase{"WorkOfAReplica", kData, 2, {"work", 1, 1}},
+                      FaultCase{"SumOfGradients", kData, 2, {"collective", 0, 0}},
+                      FaultCase{"ReplicaWhileACheckpointIsWritten", kData, 2, {"checkpoint", 0, 1}},
+                      FaultCase{"WorkOfAStage", kPipeline, 2, {"work", 0, 0}},
+                      FaultCase{"MessageBetweenStages", kPipeline, 2, {"message", 1, 1}},
+                      FaultCase{"HalfACheckpoint", kPipeline, 2, {"checkpoint", 0, 0}},
+                      FaultCase{"WorkOfBoth", kBoth, 4, {"work", 3, 3}},
+                      FaultCase{"SumOfBoth", kBoth, 4, {"collective", 2, 2}},
+                      FaultCase{"CheckpointWithoutItsName", kBoth, 4, {"rename", 0, 0}},
+                      FaultCase{"WorkOfTwoRanksEach", kBoth, 2, {"work", 1, 1}, kSecondOfTwo},
+                      FaultCase{"SumOfTwoRanksEach", "dp=4", 2, {"message", 0, 1}, kSecondOfTwo},
+                      FaultCase{"MessageOfTwoRanksEach", kLong, 2, {"message", 1, 1}, kSecondOfTwo}),
+    [](const auto& each) { return each.param.name; });
 
 }  // namespace
 }  // namespace trifold::test

@@ -1,5 +1,6 @@
-// Several processes, started by mpirun: a plan gives the losses and the model that it gives with ranks in one process,
-// to the bit, and whatever happens to one process ends all of them with a sentence that says so.
+// Several processes, started by mpirun, with one or more ranks each: a plan gives the losses and the model that it
+// gives with ranks in one process, to the bit, and whatever happens to one process ends all of them with a sentence
+// that says so.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -29,6 +30,7 @@ Json folded_job() {
   Json& layers = job["model"]["layers"];
   layers.insert(layers.begin() + 1, Json{{"id", "bn1"}, {"type", "batch_norm"}});
   layers.insert(layers.end() - 1, Json{{"id", "drop"}, {"type", "dropout"}, {"p", 0.2}});
+  layers[4]["out"] = 48;  // so that all gradients are more than goes in one exchange
   job["data"]["train_samples"] = 8 * 32;
   job["data"]["test_samples"] = 70;  // the last batch is not full
   job["train"]["bn_group"] = 8;
@@ -37,9 +39,9 @@ Json folded_job() {
   return job;
 }
 
-// The process of a run that the launcher made this rank.
-int process_of_rank(int rank, const fs::path& directory) {
-  const std::string wanted = fmt::format("OMPI_COMM_WORLD_RANK={}", rank);
+// The id of the process of a run to which the launcher gave this number.
+int find_process(int number, const fs::path& directory) {
+  const std::string wanted = fmt::format("OMPI_COMM_WORLD_RANK={}", number);
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
@@ -88,20 +90,21 @@ class MpiTest : public JobFixture {
     }
   }
 
-  // Trains without end in four processes and does something to one of them after some steps.
+  // Trains four ranks without end in so many processes and does something to one of them after some steps.
   struct Ended {
     ProgramResult result;
     std::chrono::duration<double> after;
   };
-  Ended disturb(int rank, int signal) const {
-    RunningProgram program(args_of(4, "dp=2,pp=2,micro_batches=2", {"--quiet", "--set", "train.epochs=100000"}));
+  Ended disturb(int number, int signal, int processes = 4) const {
+    RunningProgram program(
+        args_of(processes, "dp=2,pp=2,micro_batches=2", {"--quiet", "--set", "train.epochs=100000"}));
     const auto steps = [&] {
       const std::string text = metrics_text("job");
       return std::count(text.begin(), text.end(), '\n');
     };
     while (program.running() && (!fs::exists(directory() / "runs/job/metrics.jsonl") || steps() < 5))
       std::this_thread::sleep_for(1ms);
-    const int process = process_of_rank(rank, fs::canonical(directory()));
+    const int process = find_process(number, fs::canonical(directory()));
     EXPECT_GT(process, 0);
     const auto begin = std::chrono::steady_clock::now();
     if (process > 0) ::kill(process, signal);
@@ -113,29 +116,41 @@ class MpiTest : public JobFixture {
 // What the program in tests/parallel/mpi_ranks.cpp printed, and its exit code.
 class MpiCollectives : public MpiTest {
  protected:
-  std::pair<int, std::string> run_ranks(const std::string& arguments) const {
+  std::pair<int, std::string> run_ranks(int processes, const std::string& arguments) const {
     // This program may be one shard of several; that one is whole.
     const std::string command =
         fmt::format("cd {} && unset GTEST_TOTAL_SHARDS GTEST_SHARD_INDEX && {} {} {} > ranks.log 2>&1",
-                    directory().string(), fmt::join(mpirun(4), " "), TRIFOLD_MPI_RANKS, arguments);
+                    directory().string(), fmt::join(mpirun(processes), " "), TRIFOLD_MPI_RANKS, arguments);
     const int status = std::system(command.c_str());
     return {WEXITSTATUS(status), testing::read_file(directory() / "ranks.log")};
   }
 };
 
+// Two processes have neighbours only, three have one that is neither the first nor the last.
 TEST_F(MpiCollectives, GiveWhatRanksInOneProcessGet) {
-  for (const char* mode : {"--gtest_filter=-Mismatch.*", "--check-calls --gtest_filter=-Mismatch.*"}) {
-    const auto [status, printed] = run_ranks(mode);
+  struct Case {
+    int processes;
+    const char* arguments;
+  };
+  for (const Case& each : {Case{4, ""}, Case{4, "--check-calls"}, Case{2, "--ranks-each 2"},
+                           Case{2, "--ranks-each 3 --check-calls"}, Case{3, "--ranks-each 2"}}) {
+    SCOPED_TRACE(fmt::format("{} processes {}", each.processes, each.arguments));
+    const auto [status, printed] =
+        run_ranks(each.processes, fmt::format("{} --gtest_filter=-Mismatch.*", each.arguments));
     EXPECT_EQ(status, 0) << printed;
-    EXPECT_TRUE(says(printed, "13 tests from 2 test suites ran"));
+    EXPECT_TRUE(says(printed, "20 tests from 3 test suites ran"));
   }
 }
 
 TEST_F(MpiCollectives, AMismatchIsToldByTheProgramThatHasIt) {
-  const auto [status, printed] = run_ranks("--check-calls --gtest_filter=Mismatch.*");
-  EXPECT_EQ(status, 3) << printed;
-  EXPECT_FALSE(says(printed, "FAILED"));
-  EXPECT_TRUE(says(printed, "calls all_reduce of 44 bytes where rank 0 calls all_reduce of 40 bytes"));
+  for (const char* each : {"1", "2"}) {
+    const auto [status, printed] =
+        run_ranks(4, fmt::format("--check-calls --ranks-each {} --gtest_filter=Mismatch.*", each));
+    EXPECT_EQ(status, 3) << printed;
+    EXPECT_FALSE(says(printed, "FAILED"));
+    EXPECT_TRUE(says(printed, each[0] == '1' ? "rank 3 calls all_reduce of 44 bytes where rank 0 calls all_reduce of 40"
+                                             : "rank 7 calls all_reduce of 44 bytes"));
+  }
 }
 
 struct PlanCase {
@@ -155,14 +170,19 @@ TEST_P(MpiPlans, GiveTheBitsOfRanksInOneProcess) {
   expect_same_model("threads", "processes");
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, MpiPlans,
-                         ::testing::Values(PlanCase{"dp=2", 2}, PlanCase{"pp=2,micro_batches=4", 2},
-                                           PlanCase{"tp=2", 2}, PlanCase{"dp=2,pp=2,micro_batches=2", 4},
-                                           PlanCase{"dp=4,zero=3", 4}, PlanCase{"tp=2,pp=2,micro_batches=4", 4},
-                                           PlanCase{"dp=2,tp=2", 4},
-                                           PlanCase{"pp=4,micro_batches=4,schedule=zero-bubble", 4},
-                                           PlanCase{"dp=2,zero=1", 2}, PlanCase{"dp=4,sync.type=powersgd", 4}),
-                         [](const auto& each) { return fmt::format("Plan{}", each.index); });
+INSTANTIATE_TEST_SUITE_P(
+    Plans, MpiPlans,
+    ::testing::Values(PlanCase{"dp=2", 2}, PlanCase{"pp=2,micro_batches=4", 2}, PlanCase{"tp=2", 2},
+                      PlanCase{"dp=2,pp=2,micro_batches=2", 4}, PlanCase{"dp=4,zero=3", 4},
+                      PlanCase{"tp=2,pp=2,micro_batches=4", 4}, PlanCase{"dp=2,tp=2", 4},
+                      PlanCase{"pp=4,micro_batches=4,schedule=zero-bubble", 4}, PlanCase{"dp=2,zero=1", 2},
+                      PlanCase{"dp=4,sync.type=powersgd", 4},
+                      // Several ranks a process.
+                      PlanCase{"dp=2,tp=2", 2}, PlanCase{"dp=4", 2}, PlanCase{"dp=2,pp=2,micro_batches=2", 2},
+                      PlanCase{"pp=4,micro_batches=4", 2}, PlanCase{"dp=4,zero=3", 2}, PlanCase{"tp=4", 2},
+                      PlanCase{"dp=4,sync.type=powersgd", 2}, PlanCase{"dp=2,pp=3,micro_batches=2", 3},
+                      PlanCase{"dp=2,pp=2,tp=2,micro_batches=2,zero=2", 2}),
+    [](const auto& each) { return fmt::format("Plan{}", each.index); });
 
 // One epoch each by a plan of two processes, of four, and of threads. Plans differ in how they round, no more.
 TEST_F(MpiTest, AnyPlanResumesAnyPlansCheckpoint) {
@@ -188,6 +208,22 @@ TEST_F(MpiTest, AKilledProcessEndsAllAndIsNamed) {
   EXPECT_LT(ended.after.count(), 10);
 }
 
+TEST_F(MpiTest, AKilledProcessOfTwoRanksEndsAllAndIsNamed) {
+  const Ended ended = disturb(1, SIGKILL, 2);
+  EXPECT_NE(ended.result.exit_code, 0);
+  EXPECT_TRUE(says(ended.result.err, "trifold: process 1 (ranks 2 and 3) was lost; step "));
+  EXPECT_LT(ended.after.count(), 10);
+}
+
+TEST_F(MpiTest, AHangingProcessOfTwoRanksIsReportedByAll) {
+  const Ended ended = disturb(1, SIGSTOP, 2);
+  EXPECT_EQ(ended.result.exit_code, 3);
+  for (const char* each :
+       {"rank 0 waits in ", "rank 1 waits in ", "rank 2 does not answer, step ", "rank 3 does not answer, step "})
+    EXPECT_TRUE(says(ended.result.err, each));
+  EXPECT_LT(ended.after.count(), 20);
+}
+
 TEST_F(MpiTest, AHangingProcessIsReportedByAll) {
   const Ended ended = disturb(1, SIGSTOP);
   EXPECT_EQ(ended.result.exit_code, 3);
@@ -205,9 +241,11 @@ TEST_F(MpiTest, AnInterruptOfOneProcessEndsAllWithACheckpoint) {
   EXPECT_TRUE(says(checkpoints().back().string(), fmt::format("{:08}", steps)));
 }
 
+class MpiMeeting : public MpiTest, public ::testing::WithParamInterface<const char*> {};
+
 // Without mpirun: variables say where process 0 is.
-TEST_F(MpiTest, ProcessesMeetByTorchrunsVariables) {
-  train({"--name", "threads", "--plan", "dp=2"});
+TEST_P(MpiMeeting, ByTorchrunsVariables) {
+  train({"--name", "threads", "--plan", GetParam()});
   const int port = LineListener({.port = 0, .this_machine_only = true}).port();
   const auto under = [&](int rank) -> std::vector<std::string> {
     return {"env", "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", port), "WORLD_SIZE=2",
@@ -215,7 +253,7 @@ TEST_F(MpiTest, ProcessesMeetByTorchrunsVariables) {
   };
   fs::create_directory(directory() / "elsewhere");
   const std::vector<std::string> arguments = {
-      "train", (directory() / "job.json").string(), "--plan", "dp=2", "--name", "processes"};
+      "train", (directory() / "job.json").string(), "--plan", GetParam(), "--name", "processes"};
   RunningProgram other({.arguments = arguments, .under = under(1), .directory = directory() / "elsewhere"});
   const ProgramResult first =
       RunningProgram({.arguments = arguments, .under = under(0), .directory = directory()}).wait(60s);
@@ -227,14 +265,36 @@ TEST_F(MpiTest, ProcessesMeetByTorchrunsVariables) {
   EXPECT_EQ(metrics_text("threads"), metrics_text("processes"));
 }
 
-TEST_F(MpiTest, RefusalsAreToldOnce) {
-  const ProgramResult mesh = train_in(3, "dp=2");
-  EXPECT_EQ(mesh.exit_code, 2);
-  EXPECT_TRUE(says(mesh.err,
-                   "mpirun started 3 processes, one rank each, but dp 2 x tp 1 x pp 1 is 2 ranks; 2 processes or "
-                   "--plan dp=3 would work"));
-  const std::size_t first = mesh.err.find("would work");
-  EXPECT_EQ(mesh.err.find("would work", first + 1), std::string::npos) << mesh.err;
+INSTANTIATE_TEST_SUITE_P(Plans, MpiMeeting, ::testing::Values("dp=2", "dp=2,tp=2"),
+                         [](const auto& each) { return each.index == 0 ? "OneRankEach" : "TwoRanksEach"; });
+
+TEST_F(MpiTest, RanksThatDoNotDivideAreRefusedOnce) {
+  const auto expect = [&](int processes, const char* plan, const char* sentence) {
+    const ProgramResult result = train_in(processes, plan);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_TRUE(says(result.err, sentence));
+    EXPECT_EQ(result.err.find("would work"), result.err.rfind("would work")) << result.err;
+  };
+  expect(3, "dp=2",
+         "dp 2 x tp 1 x pp 1 is 2 ranks, which do not divide among the 3 processes of mpirun; 2 processes, or "
+         "a plan of 3 ranks, would work");
+  expect(2, "dp=3",
+         "dp 3 x tp 1 x pp 1 is 3 ranks, which do not divide among the 2 processes of mpirun; 1 or 3 "
+         "processes, or a plan of 2 or 4 ranks, would work");
+}
+
+TEST_F(MpiTest, TrainAndCheckSayHowRanksLie) {
+  const ProgramResult result = train_in(2, "dp=2,tp=2");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(says(result.err, "4 ranks in 2 processes: 0 and 1, 2 and 3"));
+  const ProgramResult checked =
+      RunningProgram(
+          {.arguments = {"check", "job.json", "--plan", "dp=2,tp=2"}, .under = mpirun(2), .directory = directory()})
+          .wait(60s);
+  EXPECT_EQ(checked.exit_code, 0) << checked.err;
+  const std::size_t line = checked.out.find("4 ranks in 2 processes: 0 and 1, 2 and 3\n");
+  EXPECT_NE(line, std::string::npos) << checked.out;
+  EXPECT_EQ(checked.out.find("4 ranks in 2", line + 1), std::string::npos) << checked.out;
 }
 
 }  // namespace

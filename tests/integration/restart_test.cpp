@@ -61,6 +61,18 @@ TEST_F(Restart, OfProcesses) {
   expect_undisturbed();
 }
 
+TEST_F(Restart, OfProcessesOfTwoRanks) {
+  if (!fs::exists(TRIFOLD_MPIRUN)) GTEST_SKIP() << "there is no MPI";
+  train({"--name", "undisturbed", "--plan", "dp=2,tp=2"});
+  const ProgramResult result =
+      train_with({.at = "work", .in = 1, .rank = 1}, {"--plan", "dp=2,tp=2", "--restarts=1", "--processes", "2"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(says(result.err, "trifold: process 1 (ranks 2 and 3) was lost"));
+  EXPECT_TRUE(says(result.err,
+                   "trifold: process 1 (ranks 2 and 3) was killed by signal 9 (Killed); restart 1 of 1, from step "));
+  expect_undisturbed();
+}
+
 TEST_F(Restart, HalfWayThroughACheckpoint) {
   train({"--name", "undisturbed"});
   const ProgramResult result = train_with({.at = "checkpoint"}, {"--restarts", "1"});

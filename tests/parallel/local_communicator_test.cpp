@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "parallel/wait_board.h"
 #include "runtime/core/error.h"
 #include "runtime/core/philox.h"
 
@@ -188,6 +189,23 @@ TEST(LocalCommunicator, DifferentCallsAreAnErrorOfAll) {
   });
   EXPECT_EQ(errors[0], "rank 1 calls all_reduce of 44 bytes where rank 0 calls all_reduce of 40 bytes");
   EXPECT_EQ(errors[1], errors[0]);
+}
+
+// In a process of several the group decides nothing: it says who waits for whom, by the ranks of the whole job.
+TEST(LocalCommunicator, ALongWaitIsOnTheBoardWhileItLasts) {
+  WaitBoard board;
+  run_ranks({.size = 2, .patience = 1ms, .axis = "tensor", .ranks = {6, 7}, .board = &board}, [&](Communicator& mine) {
+    std::vector<float> data(10);
+    if (mine.rank() == 1) {
+      while (board.waiting().empty()) std::this_thread::sleep_for(1ms);
+      const std::map<int, RankStatus::Waiting> waiting = board.waiting();
+      ASSERT_TRUE(waiting.contains(6));
+      EXPECT_EQ(waiting.at(6).what, "all_reduce of 40 bytes (tensor axis)");
+      EXPECT_EQ(waiting.at(6).ranks, std::vector<int>{7});
+    }
+    mine.wait(mine.all_reduce(data));
+  });
+  EXPECT_TRUE(board.waiting().empty());
 }
 
 TEST(LocalCommunicator, AnAbortEndsEveryWait) {

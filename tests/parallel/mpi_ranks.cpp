@@ -1,5 +1,6 @@
 // mpirun starts this several times: every collective between processes must give what ranks in one process get, to the
-// bit. With --check-calls every collective is compared with the other ranks' before it begins.
+// bit. With --check-calls every collective is compared with the other ranks' before it begins; --ranks-each 2: every
+// process has two ranks.
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -16,6 +17,11 @@ namespace {
 
 World* world = nullptr;
 bool checks_calls = false;
+int ranks_each = 1;
+
+int all_ranks() {
+  return world->size() * ranks_each;
+}
 
 using Bytes = std::vector<std::byte>;
 using Body = std::function<Bytes(Communicator&)>;
@@ -38,32 +44,60 @@ Bytes result(std::vector<T>& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-Bytes in_one_process(int ranks, int mine, const Body& body) {
-  const auto group = make_local_group({.size = ranks});
-  std::vector<Bytes> results(group.size());
+// Each rank of this process on its thread. One that fails ends the others' waits, as in a job.
+std::vector<Bytes> on_threads(const std::vector<Communicator*>& ranks, const Body& body) {
+  std::vector<Bytes> results(ranks.size());
   std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < group.size(); ++rank)
-    threads.emplace_back([&, rank] { results[rank] = body(*group[rank]); });
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        results[rank] = body(*ranks[rank]);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << error.what();
+        ranks[rank]->abort(error.what());
+      }
+    });
   for (std::thread& thread : threads) thread.join();
-  return results[static_cast<std::size_t>(mine)];
+  return results;
 }
 
-// On all processes, and on two groups of half of them that work at the same time.
-class MpiRanks : public ::testing::TestWithParam<bool> {
+std::vector<Bytes> in_one_process(int size, const Body& body) {
+  const auto group = make_local_group({.size = size});
+  std::vector<Communicator*> ranks;
+  for (const auto& rank : group) ranks.push_back(rank.get());
+  return on_threads(ranks, body);
+}
+
+// Of several ranks a process: groups with all ranks of every process, with one of each, and with some.
+enum class Shape { whole, halves, by_twos };
+
+// Groups along the data axis, all at the same time.
+class MpiRanks : public ::testing::TestWithParam<Shape> {
  protected:
-  MpiRanks() : rank_(world->make_rank(GetParam() ? Mesh{.data = world->size()} : Mesh{2, world->size() / 2, 1})) {}
+  MpiRanks() : ranks_(world->make_ranks(mesh())) {}
+
+  static Mesh mesh() {
+    if (GetParam() == Shape::whole) return {.data = all_ranks()};
+    return GetParam() == Shape::halves ? Mesh{2, all_ranks() / 2, 1} : Mesh{all_ranks() / 2, 2, 1};
+  }
 
   void expect_as_in_one_process(const Body& body) const {
-    Communicator& group = rank_->along(Axis::data);
-    EXPECT_EQ(body(group), in_one_process(group.size(), group.rank(), body));
+    std::vector<Communicator*> mine;
+    for (const auto& rank : ranks_) mine.push_back(&rank->along(Axis::data));
+    const std::vector<Bytes> expected = in_one_process(mine.front()->size(), body);
+    const std::vector<Bytes> results = on_threads(mine, body);
+    for (std::size_t i = 0; i < mine.size(); ++i)
+      EXPECT_TRUE(results[i] == expected[static_cast<std::size_t>(mine[i]->rank())])
+          << "rank " << ranks_[i]->rank() << ", " << mine[i]->rank() << " of its group";
   }
 
  private:
-  std::unique_ptr<RankGroups> rank_;
+  std::vector<std::unique_ptr<RankGroups>> ranks_;
 };
 
-// Nothing, one, small, the largest that is summed in one exchange, the next, and parts of different lengths.
-const std::vector<std::size_t> kCounts = {0, 1, 1000, 4096, 4097, 40001};
+// Nothing, one, small, the largest that is summed in one exchange, the next, parts of different lengths, and several
+// pieces of a chain.
+const std::vector<std::size_t> kCounts = {0, 1, 1000, 4096, 4097, 40001, 200001};
 
 TEST_P(MpiRanks, AllReduce) {
   for (const std::size_t count : kCounts)
@@ -99,7 +133,10 @@ TEST_P(MpiRanks, AllGatherAlsoInPlace) {
 TEST_P(MpiRanks, BroadcastAndAllToAll) {
   expect_as_in_one_process([](Communicator& mine) {
     std::vector<float> data = floats_of(mine.rank(), 20000);
-    mine.wait(mine.broadcast(as_bytes(data), mine.size() - 1));
+    for (int root = mine.size() - 1; root >= 0; --root) {
+      data[0] = static_cast<float>(mine.rank());
+      mine.wait(mine.broadcast(as_bytes(data), root));
+    }
     return result(data);
   });
   expect_as_in_one_process([](Communicator& mine) {
@@ -155,8 +192,37 @@ TEST_P(MpiRanks, ManyAreUnderWayAtOnce) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Groups, MpiRanks, ::testing::Bool(),
-                         [](const auto& each) { return each.param ? "Whole" : "Halves"; });
+INSTANTIATE_TEST_SUITE_P(Groups, MpiRanks, ::testing::Values(Shape::whole, Shape::halves, Shape::by_twos),
+                         [](const auto& each) {
+                           return each.param == Shape::whole    ? "Whole"
+                                  : each.param == Shape::halves ? "Halves"
+                                                                : "ByTwos";
+                         });
+
+// Messages between any two ranks, also of one process, with tags in common.
+TEST(Messages, FindTheirRankAmongThoseOfAProcess) {
+  const auto ranks = world->make_ranks({.pipeline = all_ranks()});
+  std::vector<Communicator*> mine;
+  for (const auto& rank : ranks) mine.push_back(&rank->along(Axis::pipeline));
+  on_threads(mine, [](Communicator& group) {
+    const auto size = static_cast<std::size_t>(group.size());
+    std::vector<int> sent(size), received(size);
+    std::vector<Ticket> tickets;
+    for (int other = 0; other < group.size(); ++other) {
+      const auto place = static_cast<std::size_t>(other);
+      sent[place] = 100 * group.rank() + other;
+      tickets.push_back(group.send(std::as_bytes(std::span(&sent[place], 1)), other, 7));
+    }
+    for (int other = group.size() - 1; other >= 0; --other) {
+      const auto place = static_cast<std::size_t>(other);
+      tickets.push_back(group.receive(std::as_writable_bytes(std::span(&received[place], 1)), other, 7));
+    }
+    for (const Ticket& ticket : tickets) group.wait(ticket);
+    for (int other = 0; other < group.size(); ++other)
+      EXPECT_EQ(received[static_cast<std::size_t>(other)], 100 * other + group.rank());
+    return Bytes();
+  });
+}
 
 TEST(World, GathersAndSpreadsValues) {
   const std::vector<int> ranks = world->gather(10 * world->rank());
@@ -165,18 +231,27 @@ TEST(World, GathersAndSpreadsValues) {
   EXPECT_EQ(world->processes_here(), world->size());
 }
 
-// To be run alone: nothing can be called after it.
+// To be run alone: nothing can be called after it. The last rank of all has another idea than the others.
 TEST(Mismatch, DifferentCallsAreAnErrorOfAll) {
   if (!checks_calls) GTEST_SKIP() << "calls are not checked";
-  std::vector<float> data(world->rank() == 1 ? 11 : 10);
-  try {
-    world->everyone().wait(world->everyone().all_reduce(data));
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const Error& error) {
-    // A rank may hear of it from one that found it earlier.
-    const std::string expected = "rank 1 calls all_reduce of 44 bytes where rank 0 calls all_reduce of 40 bytes";
-    EXPECT_TRUE(std::string(error.what()).ends_with(expected)) << error.what();
-  }
+  const auto ranks = world->make_ranks({.data = all_ranks()});
+  std::vector<std::thread> threads;
+  for (const auto& rank : ranks)
+    threads.emplace_back([&group = rank->along(Axis::data)] {
+      std::vector<float> data(group.rank() == group.size() - 1 ? 11 : 10);
+      try {
+        group.wait(group.all_reduce(data));
+        ADD_FAILURE() << "nothing was thrown";
+      } catch (const Error& error) {
+        // A rank may hear of it from one that found it earlier. Of two ranks of a process either may come first.
+        const std::string text = error.what();
+        EXPECT_TRUE(text.find(fmt::format("rank {} calls all_reduce of 44 bytes", all_ranks() - 1)) !=
+                    std::string::npos)
+            << text;
+        group.abort(text);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace
@@ -191,7 +266,10 @@ int main(int argc, char** argv) {
   }
   GTEST_FLAG_SET(brief, launch.rank > 0);  // one process speaks, the others of failures only
   ::testing::InitGoogleTest(&argc, argv);
-  checks_calls = argc > 1 && std::string(argv[1]) == "--check-calls";
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--check-calls") checks_calls = true;
+    if (std::string(argv[i]) == "--ranks-each" && i + 1 < argc) ranks_each = std::atoi(argv[i + 1]);
+  }
   World joined(launch, checks_calls);
   world = &joined;
   int status = 0;

@@ -26,8 +26,8 @@ class WatchTest : public ::testing::Test {
     for (std::thread& caller : callers) caller.join();
     for (int rank = 0; rank < size; ++rank)
       watches_.push_back(
-          std::make_unique<Watch>(Watch::Args{.rank = rank,
-                                              .size = size,
+          std::make_unique<Watch>(Watch::Args{.process = rank,
+                                              .processes = size,
                                               .connections = std::move(connections[static_cast<std::size_t>(rank)]),
                                               .say = [this, rank](const std::string& reason) { said(rank, reason); },
                                               .may_exit = false}));
@@ -73,6 +73,28 @@ TEST_F(WatchTest, ALostRankEndsTheJobOfAllAndIsNamed) {
   EXPECT_EQ(told(), std::vector<std::string>{"rank 0: " + reason});
 }
 
+TEST_F(WatchTest, AProcessOfSeveralRanksIsNamedByThem) {
+  start(2);
+  for (const int process : {0, 1}) watch(process).set_placement({.processes = 2, .ranks_each = 2});
+  lose(1);
+  EXPECT_EQ(end_of(0), "process 1 (ranks 2 and 3) was lost; step 0 was the last that it reported");
+}
+
+TEST_F(WatchTest, AStallOfSeveralRanksAProcessIsReportedByRank) {
+  start(2);
+  for (const int process : {0, 1}) watch(process).set_placement({.processes = 2, .ranks_each = 2});
+  watch(1).set_status([] {
+    RankStatus waits;
+    waits.waiting = {.what = "all_reduce of 40 bytes", .group = "data 1 3", .call = 1, .ranks = {1, 3}};
+    return std::map<int, RankStatus>{{3, waits}};
+  });
+  watch(1).stalled(30);
+  EXPECT_EQ(end_of(0),
+            "ranks have waited 30 s for each other: rank 0 waits for nobody, step 0 was its last; rank 1 waits for "
+            "nobody, step 0 was its last; rank 2 waits for nobody, step 0 was its last; rank 3 waits in all_reduce of "
+            "40 bytes for rank 1, step 0 was its last");
+}
+
 TEST_F(WatchTest, AnotherSpeaksWhenTheFirstIsLost) {
   start(3);
   watch(1).at_step(4);
@@ -96,13 +118,13 @@ TEST_F(WatchTest, AStallIsReportedWithWhatEveryRankDoes) {
   watch(0).set_status([] {
     RankStatus status;
     status.calls["data 0 1"] = 7;
-    return status;
+    return std::map<int, RankStatus>{{0, status}};
   });
   watch(1).set_status([] {
     RankStatus status;
     status.waiting = {.what = "all_reduce of 40 bytes", .group = "data 0 1", .call = 8, .ranks = {0, 1}};
     status.calls["data 0 1"] = 8;
-    return status;
+    return std::map<int, RankStatus>{{1, status}};
   });
   watch(0).at_step(5);
   watch(1).at_step(6);

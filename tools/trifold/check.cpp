@@ -1,6 +1,7 @@
 // trifold check job.json: validates, and prints the layers with shapes, parameters, FLOPs and bytes, the exact memory
 // that each rank will take, and what the ranks exchange, before anything runs.
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <memory>
 
@@ -10,6 +11,8 @@
 #include "commands.h"
 #include "job_arguments.h"
 #include "kernels/ops/collective.h"
+#include "parallel/launch.h"
+#include "parallel/rank_placement.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/model_options.h"
 
@@ -171,9 +174,15 @@ std::vector<RankRow> rank_rows(const Job& job, const ModelOptions& options, cons
 struct CheckCommand {
   JobArguments job;
   bool program = false;
+  int processes = 0;  // 0: those that were started
 
+  // Of several processes the first one speaks.
   void run() const {
+    const Launch launch = find_launch([](const char* variable) -> const char* { return std::getenv(variable); });
+    if (launch.rank > 0) return;
     const Job loaded = job.load();
+    const RankPlacement placement = processes > 0 ? place_ranks(mesh_of(loaded.plan), processes, "--processes")
+                                                  : place_ranks(mesh_of(loaded.plan), launch.size, launch.starter);
     const ModelOptions options = model_options(loaded);
     const FoldPlan plan = plan_fold(loaded, options, measure_for_stages(loaded, options));
     const ModelContext context{.batch = options.batch / plan.pipeline.micro_batches,
@@ -183,9 +192,9 @@ struct CheckCommand {
     const std::vector<LayerRow> rows = rows_of(build_graph(loaded.model, context, Mode::train));
     const std::vector<RankRow> ranks = rank_rows(loaded, options, plan, program);
     if (job.json)
-      print_json(rows, ranks, plan);
+      print_json(rows, ranks, plan, placement);
     else
-      print_table(context, rows, ranks, plan);
+      print_table(context, rows, ranks, plan, placement);
     if (options.prepare && !job.json)
       fmt::print("images come as raw bytes and are augmented and normalised on {}\n", options.device->name());
     for (const RankRow& rank : ranks)
@@ -200,7 +209,8 @@ struct CheckCommand {
     return regions;
   }
 
-  static void print_json(const std::vector<LayerRow>& rows, const std::vector<RankRow>& ranks, const FoldPlan& plan) {
+  static void print_json(const std::vector<LayerRow>& rows, const std::vector<RankRow>& ranks, const FoldPlan& plan,
+                         const RankPlacement& placement) {
     Json layers = Json::array();
     for (const LayerRow& row : rows)
       layers.push_back({{"id", row.id},
@@ -225,8 +235,11 @@ struct CheckCommand {
                                {"sent_bytes", each.sent},
                                {"times", each.times}});
     }
+    Json process_of_rank = Json::array();
+    for (const RankRow& rank : ranks) process_of_rank.push_back(placement.process_of(rank.rank));
     const Json json = {{"layers", layers},
                        {"plan", to_string(plan.mesh)},
+                       {"process_of_rank", process_of_rank},
                        {"stages", plan.layers_of_part},
                        {"collectives", collectives},
                        {"memory", regions_of(ranks.front())},
@@ -237,7 +250,7 @@ struct CheckCommand {
   }
 
   static void print_table(const ModelContext& context, const std::vector<LayerRow>& rows,
-                          const std::vector<RankRow>& ranks, const FoldPlan& plan) {
+                          const std::vector<RankRow>& ranks, const FoldPlan& plan, const RankPlacement& placement) {
     std::size_t id_width = 5;
     for (const LayerRow& row : rows) id_width = std::max(id_width, row.id.size());
     fmt::print("{:<{}}  {:<22} {:>18} {:>12} {:>12} {:>12}\n", "layer", id_width, "type", "output", "parameters",
@@ -257,6 +270,7 @@ struct CheckCommand {
     fmt::print(
         "\n{} parameters; {}FLOP forward, {}FLOP a training step of {} samples; {} of activations without reuse\n",
         parameters, scaled(forward), scaled(training), context.batch, bytes_text(activations));
+    if (placement.processes > 1) fmt::print("{}\n", to_string(placement));
     if (plan.cut.parts > 1) print_stages(rows, plan);
     for (const RankRow& rank : ranks) {
       fmt::print("memory{}, exactly:", ranks.size() > 1 ? " of " + rank.name : "");
@@ -308,6 +322,9 @@ void add_check_command(CLI::App& app) {
   command->job.declare(*sub);
   sub->add_flag("--program", command->program,
                 "prints the compiled program too: every step, its kernel and its memory");
+  sub->add_option("--processes", command->processes,
+                  "shows how the ranks lie on so many processes (default: those that mpirun or srun started)")
+      ->check(CLI::PositiveNumber);
   sub->callback([command] { command->run(); });
 }
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "parallel/process_team.h"
+#include "parallel/rank_placement.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/core/error.h"
 
@@ -111,7 +112,8 @@ class Supervisor {
   }
 
   std::string name_of(const ProcessEnd& end) const {
-    return given_.processes == 1 ? "the job" : fmt::format("rank {}", end.process);
+    if (given_.processes == 1) return "the job";
+    return name_of_process({.processes = given_.processes, .ranks_each = given_.ranks_each}, end.process);
   }
 
   // A run that has begun is resumed. One that had not yet replaced the old run begins again.

@@ -11,6 +11,7 @@ namespace trifold {
 struct Supervision {
   int restarts = 0;               // at most
   int processes = 1;              // 1: all ranks are threads of it
+  int ranks_each = 1;             // of a process, as messages name it
   std::filesystem::path folder;   // of the run
   RunMode mode = RunMode::fresh;  // of the first start
   bool saves_on_the_way = true;   // the job writes checkpoints before its end

@@ -13,7 +13,9 @@
 #include "commands.h"
 #include "job_arguments.h"
 #include "parallel/launch.h"
+#include "parallel/rank_placement.h"
 #include "parallel/world.h"
+#include "runtime/train/fold_plan.h"
 #include "runtime/train/trainer.h"
 #include "supervise.h"
 
@@ -69,6 +71,7 @@ struct TrainCommand {
     const CheckpointRules& rules = loaded.train.checkpoint;
     supervise({.restarts = restarts,
                .processes = processes,
+               .ranks_each = place_ranks(mesh_of(loaded.plan), processes, "--processes").ranks_each,
                .folder = std::filesystem::path(runs) / (name.empty() ? loaded.name : name),
                .mode = mode(),
                .saves_on_the_way = rules.every_steps > 0 || rules.every_epochs > 0});
@@ -140,7 +143,7 @@ void add_train_command(CLI::App& app) {
                   "starts the job again from its last checkpoint when a process of it is lost, at most so often")
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--processes", command->processes,
-                  "starts so many processes here, one rank each (default: the ranks are threads of one)")
+                  "starts so many processes here, which share the ranks (default: the ranks are threads of one)")
       ->check(CLI::PositiveNumber);
   sub->callback([command] { command->run(); });
 }

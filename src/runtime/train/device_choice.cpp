@@ -45,11 +45,12 @@ void check_gpus(const std::string& name, int ranks) {
                ranks, gpus_there());
 }
 
-int gpu_of_process(const std::string& name, int rank_here, int ranks_here) {
+int first_gpu_of_process(const std::string& name, const GpuPlace& place) {
   if (!chooses_gpus(name)) return 0;
-  if (ranks_here > 1 && gpu_count() == 1 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr) return 0;
-  check_gpus(name, ranks_here);
-  return rank_here;
+  const bool has_its_own = gpu_count() == place.ranks_each && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
+  if (place.processes_here > 1 && has_its_own) return 0;
+  check_gpus(name, place.processes_here * place.ranks_each);
+  return place.place_here * place.ranks_each;
 }
 
 }  // namespace trifold

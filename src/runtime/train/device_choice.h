@@ -23,8 +23,13 @@ bool chooses_gpus(const std::string& name);
 // Refuses a plan whose ranks, all of this process, are more than its GPUs.
 void check_gpus(const std::string& name, int ranks);
 
-// The GPU of the process that is `rank_here` of the `ranks_here` on this machine. A launcher may show each process one
-// GPU only; otherwise they count through the same ones.
-int gpu_of_process(const std::string& name, int rank_here, int ranks_here);
+// The first GPU of a process's ranks; the others have the next ones. It is `place_here` of the `processes_here` on this
+// machine. A launcher may show each process its own GPUs only; otherwise they count through the same ones.
+struct GpuPlace {
+  int place_here = 0;
+  int processes_here = 1;
+  int ranks_each = 1;
+};
+int first_gpu_of_process(const std::string& name, const GpuPlace& place);
 
 }  // namespace trifold

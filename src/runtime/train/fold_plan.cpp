@@ -118,11 +118,14 @@ bool can_take_group(std::int64_t group, std::int64_t micro_batch, std::int64_t r
   return part % group == 0 || (group % part == 0 && micro_batch % group == 0);
 }
 
+Mesh mesh_of(const PlanConfig& plan) {
+  return {
+      .data = static_cast<int>(plan.dp), .pipeline = static_cast<int>(plan.pp), .tensor = static_cast<int>(plan.tp)};
+}
+
 FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<const double> measured) {
   FoldPlan plan;
-  plan.mesh = {.data = static_cast<int>(job.plan.dp),
-               .pipeline = static_cast<int>(job.plan.pp),
-               .tensor = static_cast<int>(job.plan.tp)};
+  plan.mesh = mesh_of(job.plan);
   plan.threads = std::max(1, job_options.threads / plan.mesh.size());
   plan.sync = job.plan.sync;
   plan.zero = plan.mesh.data > 1 ? static_cast<int>(job.plan.zero) : 0;

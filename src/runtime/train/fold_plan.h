@@ -27,6 +27,8 @@ struct FoldPlan {
   std::vector<ModelOptions> rank_options(const ModelOptions& job_options, const RankGroups* groups, int rank) const;
 };
 
+Mesh mesh_of(const PlanConfig& plan);
+
 // `measured`: what layers cost, where the plan's stages are balanced by that; else empty.
 FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<const double> measured = {});
 

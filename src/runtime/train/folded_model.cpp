@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "kernels/gpu_plugin.h"
+#include "parallel/rank_placement.h"
 #include "runtime/core/error.h"
 #include "runtime/train/batch_inputs.h"
 #include "runtime/train/device_choice.h"
@@ -24,32 +25,21 @@ double elapsed_since(StepClock::time_point begin) {
   return std::chrono::duration<double>(StepClock::now() - begin).count();
 }
 
-void check_processes(const Job& job, const World& world) {
-  const std::int64_t ranks = job.plan.dp * job.plan.pp * job.plan.tp;
-  if (ranks == world.size()) return;
-  fail_input(
-      "{}: {} started {} processes, one rank each, but dp {} x tp {} x pp {} is {} rank{}; {} process{} or "
-      "--plan dp={} would work",
-      job.file.string(), world.starter(), world.size(), job.plan.dp, job.plan.tp, job.plan.pp, ranks,
-      ranks == 1 ? "" : "s", ranks, ranks == 1 ? "" : "es", world.size());
-}
-
 // Of the ranks here, the others have the next ones.
 int first_gpu_here(const Job& job, const World* world) {
-  if (world != nullptr) return gpu_of_process(job.plan.device, world->rank_here(), world->processes_here());
-  check_gpus(job.plan.device, static_cast<int>(job.plan.dp * job.plan.pp * job.plan.tp));
-  return 0;
+  if (world == nullptr) {
+    check_gpus(job.plan.device, mesh_of(job.plan).size());
+    return 0;
+  }
+  const RankPlacement placement = place_ranks(mesh_of(job.plan), world->size(), world->starter());
+  spdlog::info("{}", to_string(placement));
+  return first_gpu_of_process(job.plan.device, {.place_here = world->rank_here(),
+                                                .processes_here = world->processes_here(),
+                                                .ranks_each = placement.ranks_each});
 }
 
-// Of the ranks here; processes of one machine share its cores.
-std::vector<std::unique_ptr<RankGroups>> make_ranks(const Mesh& mesh, const World* world) {
-  if (world == nullptr) return make_local_ranks(mesh);
-  std::vector<std::unique_ptr<RankGroups>> ranks;
-  ranks.push_back(world->make_rank(mesh));
-  return ranks;
-}
-
-// Threads of all ranks together, as a plan divides them. A launcher may have bound this process to some cores only.
+// Threads of all ranks together, as a plan divides them. Processes of one machine share its cores, and a launcher may
+// have bound this one to some of them.
 int threads_of_job(const Job& job, int threads_here, const World& world) {
   const auto cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   const int share = std::max(1, cores / world.processes_here());
@@ -59,7 +49,6 @@ int threads_of_job(const Job& job, int threads_here, const World& world) {
 }  // namespace
 
 FoldedModel::FoldedModel(const Job& job, const World* world) : job_(job), world_(world) {
-  if (world != nullptr) check_processes(job, *world);
   const int first_gpu = first_gpu_here(job, world);
   ModelOptions options = model_options(job, first_gpu);
   if (world != nullptr) options.threads = threads_of_job(job, options.threads, *world);
@@ -71,7 +60,7 @@ FoldedModel::FoldedModel(const Job& job, const World* world) : job_(job), world_
   }
   plan_ = plan_fold(job, options, measured);
   micro_batch_ = options.batch / plan_.pipeline.micro_batches / plan_.mesh.data;
-  for (std::unique_ptr<RankGroups>& groups : make_ranks(plan_.mesh, world)) {
+  for (auto& groups : world != nullptr ? world->make_ranks(plan_.mesh) : make_local_ranks(plan_.mesh)) {
     const int gpu = first_gpu + static_cast<int>(ranks_.size());
     options.device = choose_device(job.plan.device, job.train.own_kernels, gpu).device;
     Rank rank;
@@ -122,15 +111,14 @@ FoldedModel::~FoldedModel() {
   }
 }
 
-// A replica's samples lie together where the batch is one micro-batch.
+// The samples of neighbouring replicas lie together where the batch is one micro-batch.
 void FoldedModel::take_share() {
   reads_images_ = false;
   for (const Rank& rank : ranks_)
     for (const auto& chunk : rank.chunks)
       reads_images_ = reads_images_ || chunk->training().program().graph.images != kNoValue;
   if (world_ == nullptr || plan_.pipeline.micro_batches > 1) return;
-  const std::int64_t first = first_of(ranks_.front(), 0);
-  slice_ = {.begin = first, .end = first + micro_batch_};
+  slice_ = {.begin = first_of(ranks_.front(), 0), .end = first_of(ranks_.back(), 0) + micro_batch_};
 }
 
 std::size_t FoldedModel::memory_bytes(int rank) const {
@@ -345,16 +333,18 @@ Model::Snapshot FoldedModel::snapshot(Model::Contents contents) const {
       if (!is_copy) of_ranks[static_cast<std::size_t>(i)].join(std::move(part));
     }
   });
+  // A rank's part travels alone: what joins several parts, but not all, has no place in a tensor.
+  const auto ranks_here = static_cast<int>(ranks_.size());
+  if (world_ != nullptr && !world_->first()) {
+    for (std::size_t i = 0; i < ranks_.size(); ++i)
+      if (ranks_[i].groups->place().data == 0) send_snapshot(of_ranks[i], world_->everyone(), 0);
+    return {};
+  }
   Model::Snapshot whole;
   for (Model::Snapshot& part : of_ranks) whole.join(std::move(part));
-  if (world_ == nullptr) return whole;
-  if (world_->first()) {
-    for (int rank = 1; rank < plan_.mesh.size(); ++rank)
-      if (place_of(plan_.mesh, rank).data == 0) whole.join(receive_snapshot(world_->everyone(), rank));
-    return whole;
-  }
-  if (ranks_.front().groups->place().data == 0) send_snapshot(whole, world_->everyone(), 0);
-  return {};
+  for (int rank = ranks_here; rank < plan_.mesh.size(); ++rank)
+    if (place_of(plan_.mesh, rank).data == 0) whole.join(receive_snapshot(world_->everyone(), rank / ranks_here));
+  return whole;
 }
 
 void FoldedModel::load(const SafetensorsFile& file, Model::Contents contents) {

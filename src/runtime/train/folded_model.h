@@ -1,5 +1,5 @@
-// One model, trained by ranks that each have their part of the network: threads of this process, or one in each process
-// of a world. A plan of one rank takes the same way, on the thread that calls. In a world every process calls the same.
+// One model, trained by ranks that each have their part of the network: threads of this process, or of the processes of
+// a world. A plan of one rank takes the same way, on the thread that calls. In a world every process calls the same.
 #pragma once
 
 #include <chrono>
@@ -33,8 +33,8 @@ class FoldedModel {
 
   const FoldPlan& plan() const { return plan_; }
   Device& device() const { return ranks_.front().chunks.front()->device(); }
-  std::size_t memory_bytes() const;  // of all ranks here
-  std::size_t memory_bytes(int rank) const;
+  std::size_t memory_bytes() const;          // of all ranks here
+  std::size_t memory_bytes(int rank) const;  // here and below, ranks are counted from the first one here
 
   // What loaders must read of every batch.
   BatchShare batch_share() const { return {slice_, reads_images_}; }
