@@ -5,7 +5,7 @@
 #include <fnmatch.h>
 
 #include "kernels/ops/gradient_exchange.h"
-#include "kernels/ops/halo.h"
+#include "kernels/ops/grid.h"
 #include "runtime/core/error.h"
 #include "runtime/train/layer_timing.h"
 #include "runtime/train/stage_choice.h"
@@ -87,11 +87,10 @@ void check_sync(const Job& job, const ModelOptions& options, const FoldPlan& pla
 }
 
 void check_splits(const Job& job, const ModelOptions& options, const FoldPlan& plan) {
-  if (plan.mesh.tensor == 1 || options.backend->supports(GatherRows{}.name())) return;
-  for (const LayerSplit split : {LayerSplit::rows, LayerSplit::blocks})
-    if (std::ranges::find(plan.splits, split) != plan.splits.end())
-      fail_input("{}: plan.split: layers are split by {} on the CPU only; {} devices split them by channels",
-                 job.file.string(), name_of(split), options.backend->name());
+  if (plan.mesh.tensor == 1 || options.backend->supports(GatherBlocks{}.name())) return;
+  if (std::ranges::find(plan.splits, LayerSplit::blocks) != plan.splits.end())
+    fail_input("{}: plan.split: layers are split by blocks on the CPU only; {} devices split them by rows or channels",
+               job.file.string(), options.backend->name());
 }
 
 // The last rule that matches a layer counts.
