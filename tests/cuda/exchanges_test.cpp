@@ -1,8 +1,13 @@
-// What tensor ranks exchange of images in rows, on simulated GPUs: as the host's kernels do it among the same ranks.
+// What tensor ranks exchange of images in rows and what replicas exchange of gradients, on simulated GPUs: each as the
+// host's kernels do it among the same ranks.
+#include <algorithm>
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "cuda/gpu_ranks.h"
 #include "gpusim/include/gpusim_client.h"
+#include "kernels/ops/gradient_exchange.h"
 #include "kernels/ops/halo.h"
 #include "layers/row_window.h"
 #include "runtime/core/half.h"
@@ -127,6 +132,94 @@ TEST_P(CudaExchanges, RanksGatherAndTakeRows) {
       }
     }
   });
+}
+
+// --- gradients
+
+constexpr int kReplicas = 3;
+constexpr std::int64_t kGradients = 601;  // no multiple of anything
+
+template <class T>
+T among_replicas() {
+  T op;
+  op.ranks = kReplicas;
+  return op;
+}
+
+// Several steps, since what one leaves unsaid the next one adds: of the host's kernel and of the GPU's, on every rank.
+// `draw`: this rank's gradients of a step.
+void expect_steps_as_on_host(
+    const Op& op, double tolerance,
+    const std::function<std::vector<float>(int)>& draw = [](int which) { return drawn(kGradients, which); }) {
+  constexpr int kSteps = 3;
+  on_gpu_ranks({.data = kReplicas}, [&](const GpuRank& rank) {
+    const TensorDesc desc{{kGradients}};
+    const KernelPtr host =
+        cpu_backend().make({.op = op, .in = std::span(&desc, 1), .out = std::span(&desc, 1), .ranks = &rank.groups});
+    std::vector<std::byte> memory(host->scratch_bytes() + host->lasting_bytes() + 64);
+    std::vector<float> expected(kGradients);
+    std::byte* const host_data[] = {reinterpret_cast<std::byte*>(expected.data())};
+    host->bind(host_data, host_data, memory.data());
+
+    GpuTensor gradients(rank.device, Shape{kGradients});
+    GpuOp gpu(op, rank.device, rank.groups, &gradients, &gradients);
+    for (int step = 0; step < kSteps; ++step) {
+      std::ranges::copy(draw(kReplicas * step + rank.number()), expected.begin());
+      gradients.write(expected);
+      gpu.run();
+      host->run({});
+      const std::vector<float> sum = gradients.read();
+      for (std::size_t i = 0; i < sum.size(); ++i)
+        ASSERT_NEAR(sum[i], expected[i], tolerance) << op.name() << " step " << step << " element " << i;
+    }
+  });
+}
+
+TEST_P(CudaExchanges, GradientsIn16BitsAreRoundedAsOnTheHost) {
+  for (const DType wire : {DType::f16, DType::bf16}) {
+    auto op = among_replicas<HalfAllReduce>();
+    op.wire = wire;
+    expect_steps_as_on_host(op, 0);
+  }
+}
+
+// Also where many have the same magnitude: the first of them count.
+TEST_P(CudaExchanges, TheLargestGradientsAreThoseOfTheHost) {
+  const auto draw_alike = [](int which) {
+    std::vector<float> values = drawn(kGradients, which);
+    for (float& value : values) value = std::round(40 * value) / 8;
+    return values;
+  };
+  for (const std::int64_t keep : {std::int64_t{1}, std::int64_t{60}, kGradients}) {
+    auto op = among_replicas<TopKAllReduce>();
+    op.keep = keep;
+    expect_steps_as_on_host(op, 0);
+    expect_steps_as_on_host(op, 0, draw_alike);
+  }
+}
+
+// Two matrices with something before, between and after them, and more columns than are made at once; one that has a
+// column of nothing new; none at all.
+TEST_P(CudaExchanges, ProductsOfThinMatricesAreThoseOfTheHost) {
+  auto op = among_replicas<LowRankAllReduce>();
+  op.matrices = {{10, 12, 20}, {300, 10, 25}};
+  gpusim_client::statistics(true);
+  for (const std::int64_t columns : {2, 5}) {
+    op.rank = columns;
+    expect_steps_as_on_host(op, 1e-4);  // sums are made in another order
+  }
+  op.matrices = {{0, 300, 2}};
+  op.rank = 3;
+  expect_steps_as_on_host(op, 1e-4);
+  op.matrices = {};
+  expect_steps_as_on_host(op, 0);
+  gpusim_client::statistics(false);
+  for (const GpusimLaunch& launch : gpusim_client::launches())
+    EXPECT_EQ(launch.shared_conflicts, 0u) << "banks of shared memory in " << launch.kernel;
+}
+
+TEST_P(CudaExchanges, ModelsAreAveragedAsOnTheHost) {
+  expect_steps_as_on_host(among_replicas<AverageReplicas>(), 0);
 }
 
 }  // namespace

@@ -155,6 +155,31 @@ TEST(CudaFoldedOptimizer, ClipsByTheNormOfAllGradients) {
     expect_near(run_fold(skipping_network(), plan, options), single);
 }
 
+// Replicas that agree otherwise than by the exact sum: as CPU ranks do, and the same bits recorded or not.
+class CudaFoldedSync : public ::testing::TestWithParam<NamedPlan> {};
+
+TEST_P(CudaFoldedSync, FollowsCpuRanks) {
+  FoldOptions options = options_on("cuda");
+  const FoldRun recorded = run_fold(skipping_network(), GetParam().plan, options);
+  expect_near(recorded, run_fold(skipping_network(), GetParam().plan, options_on("cpu")));
+  options.graphs = false;
+  const FoldRun given = run_fold(skipping_network(), GetParam().plan, options);
+  EXPECT_EQ(recorded.losses, given.losses);
+  EXPECT_EQ(recorded.parameters, given.parameters);
+}
+
+std::vector<NamedPlan> syncs() {
+  using Kind = GradientSync::Kind;
+  return {{"bf16", {.dp = 2, .sync = {.wire = DType::bf16}}},
+          {"fp16", {.dp = 2, .sync = {.wire = DType::f16}}},
+          {"topk", {.dp = 2, .sync = {.kind = Kind::topk, .keep = 0.1}}},
+          {"powersgd", {.dp = 2, .sync = {.kind = Kind::powersgd, .rank = 1}}},
+          {"local_sgd", {.dp = 2, .sync = {.kind = Kind::local_sgd, .period = 2}}}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Syncs, CudaFoldedSync, ::testing::ValuesIn(syncs()),
+                         [](const auto& each) { return each.param.name; });
+
 // Groups of batch norm that lie on several replicas: sums over a span of them.
 TEST(CudaFoldedBatchNorm, GroupsMaySpanReplicas) {
   FoldOptions options = options_on("cuda");

@@ -4,7 +4,6 @@
 
 #include <fnmatch.h>
 
-#include "kernels/ops/gradient_exchange.h"
 #include "kernels/ops/grid.h"
 #include "runtime/core/error.h"
 #include "runtime/train/layer_timing.h"
@@ -80,12 +79,6 @@ void check_pipedream(const Job& job, const ModelOptions& options, const FoldPlan
            "set train.clip_norm to 0 and train.precision to fp32 or bf16");
 }
 
-void check_sync(const Job& job, const ModelOptions& options, const FoldPlan& plan) {
-  if (plan.mesh.data == 1 || plan.sync.exact() || options.backend->supports(AverageReplicas{}.name())) return;
-  fail_input("{}: plan.sync: {} devices add up gradients by {{\"type\": \"allreduce\", \"wire\": \"fp32\"}} only",
-             job.file.string(), options.backend->name());
-}
-
 void check_splits(const Job& job, const ModelOptions& options, const FoldPlan& plan) {
   if (plan.mesh.tensor == 1 || options.backend->supports(GatherBlocks{}.name())) return;
   if (std::ranges::find(plan.splits, LayerSplit::blocks) != plan.splits.end())
@@ -128,7 +121,6 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<co
   plan.bucket_bytes = static_cast<std::size_t>(job.plan.bucket_bytes);
   check_batch(job, plan);
   check_optimizer(job, job_options, plan);
-  check_sync(job, job_options, plan);
   plan.pipeline = {.kind = parse_pipeline_schedule(job.plan.schedule),
                    .stages = plan.mesh.pipeline,
                    .micro_batches = static_cast<int>(job.train.accumulate * job.plan.micro_batches),
