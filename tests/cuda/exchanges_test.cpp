@@ -1,5 +1,5 @@
-// What tensor ranks exchange of images in rows and what replicas exchange of gradients, on simulated GPUs: each as the
-// host's kernels do it among the same ranks.
+// What tensor ranks exchange of images in rows and of matrices in blocks, and what replicas exchange of gradients, on
+// simulated GPUs: each as the host's kernels do it among the same ranks.
 #include <algorithm>
 #include <cmath>
 
@@ -8,6 +8,7 @@
 #include "cuda/gpu_ranks.h"
 #include "gpusim/include/gpusim_client.h"
 #include "kernels/ops/gradient_exchange.h"
+#include "kernels/ops/grid.h"
 #include "kernels/ops/halo.h"
 #include "layers/row_window.h"
 #include "runtime/core/half.h"
@@ -131,6 +132,46 @@ TEST_P(CudaExchanges, RanksGatherAndTakeRows) {
         expect_as_on_host(take, rank, form.image(7), form.image(6));
       }
     }
+  });
+}
+
+// --- blocks
+
+// Rows of 16 and of 4 bytes at once.
+TEST_P(CudaExchanges, LinesOfAGridGatherAndAddUp) {
+  on_gpu_ranks({.tensor = 4}, [&](const GpuRank& rank) {
+    const TensorGrid grid{2, rank.number()};
+    for (const std::int64_t columns : {8, 3})
+      for (const GridLine line : {GridLine::row, GridLine::column}) {
+        SCOPED_TRACE(testing::Message() << columns << " columns, by " << name_of(line));
+        const TensorDesc block{{5, columns}};
+        const TensorDesc wide{{5, 2 * columns}};
+        GridGather gather;
+        GridSumScatter scatter;
+        GridSum sum;
+        for (GridExchange* op : {static_cast<GridExchange*>(&gather), static_cast<GridExchange*>(&scatter),
+                                 static_cast<GridExchange*>(&sum)}) {
+          op->grid = grid;
+          op->line = line;
+        }
+        expect_as_on_host(gather, rank, block, wide);
+        expect_as_on_host(scatter, rank, wide, block);
+        expect_as_on_host(sum, rank, wide, wide);
+      }
+  });
+}
+
+TEST_P(CudaExchanges, BlocksAreGatheredAndTaken) {
+  on_gpu_ranks({.tensor = 4}, [&](const GpuRank& rank) {
+    GatherBlocks gather;
+    gather.grid = {2, rank.number()};
+    TakeBlock take;
+    take.grid = gather.grid;
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const std::int64_t columns : {8, 3}) {
+        expect_as_on_host(gather, rank, {{5, columns}, dtype}, {{10, 2 * columns}, dtype});
+        expect_as_on_host(take, rank, {{10, 2 * columns}, dtype}, {{5, columns}, dtype});
+      }
   });
 }
 

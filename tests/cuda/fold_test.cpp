@@ -40,6 +40,7 @@ std::vector<NamedPlan> plans() {
           {"tp2_rows", rows(2)},
           {"tp3_rows", rows(3)},
           {"tp4_rows", rows(4)},
+          {"tp4_blocks", {.tp = 4, .split = {{"*", "none"}, {"fc", "blocks"}}}},
           {"pp2_gpipe", pipeline("gpipe")},
           {"pp2_1f1b", pipeline("1f1b")},
           {"pp2_interleaved", pipeline("interleaved", 2)},

@@ -4,7 +4,6 @@
 
 #include <fnmatch.h>
 
-#include "kernels/ops/grid.h"
 #include "runtime/core/error.h"
 #include "runtime/train/layer_timing.h"
 #include "runtime/train/stage_choice.h"
@@ -79,13 +78,6 @@ void check_pipedream(const Job& job, const ModelOptions& options, const FoldPlan
            "set train.clip_norm to 0 and train.precision to fp32 or bf16");
 }
 
-void check_splits(const Job& job, const ModelOptions& options, const FoldPlan& plan) {
-  if (plan.mesh.tensor == 1 || options.backend->supports(GatherBlocks{}.name())) return;
-  if (std::ranges::find(plan.splits, LayerSplit::blocks) != plan.splits.end())
-    fail_input("{}: plan.split: layers are split by blocks on the CPU only; {} devices split them by rows or channels",
-               job.file.string(), options.backend->name());
-}
-
 // The last rule that matches a layer counts.
 std::vector<std::optional<LayerSplit>> splits_of_layers(const Job& job) {
   std::vector<std::optional<LayerSplit>> splits(job.model.layers.size());
@@ -133,7 +125,6 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<co
   check_pipedream(job, job_options, plan);
 
   plan.splits = splits_of_layers(job);
-  check_splits(job, job_options, plan);
   const ModelContext context{.batch = job.train.batch / plan.pipeline.micro_batches / plan.mesh.data,
                              .global_batch = job.train.batch,
                              .bn_group = job.train.bn_group,
