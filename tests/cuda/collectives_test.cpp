@@ -2,123 +2,24 @@
 // worked out here, and to the bit where only the order of a sum could differ.
 #include <chrono>
 #include <cstring>
-#include <functional>
-#include <map>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "cuda/gpu_ranks.h"
 #include "gpusim/include/gpusim_client.h"
-#include "kernels/gpu_plugin.h"
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/collective.h"
-#include "parallel/rank_groups.h"
-#include "parallel/rank_team.h"
 #include "runtime/core/error.h"
-#include "runtime/core/philox.h"
 #include "support/op_runner.h"
 
 namespace trifold::test {
 namespace {
 
-std::vector<float> drawn(std::size_t count, int rank) {
-  std::vector<float> values(count);
-  RandomSequence random(3, Purpose::synthetic, 0, static_cast<std::uint64_t>(rank));
-  for (float& value : values) value = random.uniform(-1, 1);
-  return values;
-}
-
-// A tensor in a GPU's memory.
-class GpuTensor {
- public:
-  GpuTensor(Device& device, const Shape& shape) : device_(&device), desc_{shape}, memory_(device, desc_.bytes()) {
-    write(std::vector<float>(static_cast<std::size_t>(desc_.elements()), -77.0f));
-  }
-  GpuTensor(Device& device, const Shape& shape, const std::vector<float>& values) : GpuTensor(device, shape) {
-    write(values);
-  }
-
-  const TensorDesc& desc() const { return desc_; }
-  std::byte* data() const { return memory_.data(); }
-  void write(const std::vector<float>& values) { device_->upload(data(), values.data(), desc_.bytes()); }
-  std::vector<float> read() const {
-    std::vector<float> values(static_cast<std::size_t>(desc_.elements()));
-    device_->download(values.data(), data(), desc_.bytes());
-    return values;
-  }
-
- private:
-  Device* device_;
-  TensorDesc desc_;
-  DeviceMemory memory_;
-};
-
-// One op's kernel, bound to its tensors.
-class GpuOp {
- public:
-  GpuOp(const Op& op, Device& device, const RankGroups& ranks, const GpuTensor* in, const GpuTensor* out)
-      : device_(&device) {
-    const auto descs = [](const GpuTensor* tensor) {
-      return tensor == nullptr ? std::vector<TensorDesc>() : std::vector<TensorDesc>{tensor->desc()};
-    };
-    const std::vector<TensorDesc> in_descs = descs(in);
-    const std::vector<TensorDesc> out_descs = descs(out);
-    kernel_ = find_gpus().plugin->backend(false).make(
-        {.op = op, .in = in_descs, .out = out_descs, .device = &device, .ranks = &ranks});
-    scratch_ = DeviceMemory(device, std::max<std::size_t>(1, kernel_->scratch_bytes() + kernel_->lasting_bytes()));
-    bind(in, out);
-  }
-
-  void bind(const GpuTensor* in, const GpuTensor* out) {
-    const auto data = [](const GpuTensor* tensor) {
-      return tensor == nullptr ? std::vector<std::byte*>() : std::vector<std::byte*>{tensor->data()};
-    };
-    kernel_->bind(data(in), data(out), scratch_.data());
-  }
-  void run() {
-    device_->set_step({});
-    kernel_->run({});
-  }
-  Kernel& kernel() { return *kernel_; }
-
- private:
-  Device* device_;
-  KernelPtr kernel_;
-  DeviceMemory scratch_;
-};
-
-struct GpuRank {
-  RankGroups& groups;
-  Device& device;
-  int number() const { return groups.rank(); }
-};
-
 class CudaCollectives : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override { gpusim_client::set_order(GetParam()); }
   void TearDown() override { gpusim_client::set_order("lazy"); }
-
-  // Each rank of the mesh on its own thread and GPU, connected.
-  using Work = std::function<void(const GpuRank&)>;
-  static void on_ranks(const Mesh& mesh, const Work& work, const std::map<int, std::vector<Route>>& routes = {}) {
-    GpuPlugin& plugin = *find_gpus().plugin;
-    const std::vector<std::unique_ptr<RankGroups>> ranks = make_local_ranks(mesh);
-    for (const auto& rank : ranks) {
-      const auto mine = routes.find(rank->rank());
-      rank->set_on_device(plugin.make_groups(*rank, plugin.device(rank->rank()),
-                                             mine == routes.end() ? std::vector<Route>() : mine->second));
-    }
-    RankTeam team({.ranks = mesh.size(), .on_failure = [&](const std::string& why) {
-                     for (const auto& rank : ranks) rank->abort(why);
-                   }});
-    team.run([&](int rank) {
-      RankGroups& groups = *ranks[static_cast<std::size_t>(rank)];
-      groups.on_device()->connect();
-      work({groups, plugin.device(rank)});
-      groups.on_device()->finish();
-      groups.on_device()->leave();
-    });
-  }
 };
 
 TEST_P(CudaCollectives, AllReduceAddsInTheOrderOfRanks) {
@@ -126,7 +27,7 @@ TEST_P(CudaCollectives, AllReduceAddsInTheOrderOfRanks) {
   std::vector<float> sum = drawn(kCount, 0);
   for (int rank = 1; rank < 4; ++rank)
     for (std::size_t i = 0; i < kCount; ++i) sum[i] += drawn(kCount, rank)[i];
-  on_ranks({.data = 4}, [&](const GpuRank& rank) {
+  on_gpu_ranks({.data = 4}, [&](const GpuRank& rank) {
     const GpuTensor x(rank.device, {kCount}, drawn(kCount, rank.number()));
     const GpuTensor y(rank.device, {kCount});
     GpuOp(AllReduce{}, rank.device, rank.groups, &x, &y).run();
@@ -139,7 +40,7 @@ TEST_P(CudaCollectives, AllReduceAddsInTheOrderOfRanks) {
 
 TEST_P(CudaCollectives, AllReduceOverASpanLeavesTheOthersOut) {
   constexpr std::size_t kCount = 200;
-  on_ranks({.data = 4}, [&](const GpuRank& rank) {
+  on_gpu_ranks({.data = 4}, [&](const GpuRank& rank) {
     AllReduce op;
     op.span = 2;
     op.ranks = 4;
@@ -154,7 +55,7 @@ TEST_P(CudaCollectives, AllReduceOverASpanLeavesTheOthersOut) {
 }
 
 TEST_P(CudaCollectives, AllGatherStacksTheParts) {
-  on_ranks({.tensor = 3}, [&](const GpuRank& rank) {
+  on_gpu_ranks({.tensor = 3}, [&](const GpuRank& rank) {
     AllGather op;
     op.axis = Axis::tensor;
     const GpuTensor x(rank.device, {2, 5}, drawn(10, rank.number()));
@@ -168,7 +69,7 @@ TEST_P(CudaCollectives, AllGatherStacksTheParts) {
 }
 
 TEST_P(CudaCollectives, GatherChannelsPutsEachSampleTogether) {
-  on_ranks({.tensor = 2}, [&](const GpuRank& rank) {
+  on_gpu_ranks({.tensor = 2}, [&](const GpuRank& rank) {
     constexpr std::size_t kPiece = 3 * 2 * 2;  // a rank's channels of a sample
     const GpuTensor x(rank.device, {4, 3, 2, 2}, drawn(4 * kPiece, rank.number()));
     const GpuTensor y(rank.device, {4, 6, 2, 2});
@@ -183,7 +84,7 @@ TEST_P(CudaCollectives, GatherChannelsPutsEachSampleTogether) {
 
 // Axes of one mesh have links of their own.
 TEST_P(CudaCollectives, AnAxisLeavesTheOtherAxisOut) {
-  on_ranks({.data = 2, .tensor = 2}, [&](const GpuRank& rank) {
+  on_gpu_ranks({.data = 2, .tensor = 2}, [&](const GpuRank& rank) {
     for (const Axis axis : {Axis::tensor, Axis::data}) {
       AllReduce op;
       op.axis = axis;
@@ -220,7 +121,7 @@ TEST_P(CudaCollectives, StagesSendToEachOtherAndThenReceive) {
   constexpr std::size_t kCount = 300;
   for (const int copies : {0, 3}) {
     SCOPED_TRACE(copies);
-    on_ranks(
+    on_gpu_ranks(
         {.pipeline = 2},
         [&](const GpuRank& rank) {
           const int other = 1 - rank.number();
@@ -254,7 +155,7 @@ TEST_P(CudaCollectives, StagesSendToEachOtherAndThenReceive) {
 TEST_P(CudaCollectives, AStageSendsToItself) {
   const std::map<int, std::vector<Route>> routes = {
       {0, {{.number = 5, .stage = 0, .sends = true}, {.number = 5, .stage = 0, .sends = false}}}};
-  on_ranks(
+  on_gpu_ranks(
       {.pipeline = 2},
       [&](const GpuRank& rank) {
         if (rank.number() == 1) return;
@@ -272,7 +173,7 @@ TEST_P(CudaCollectives, AStageSendsToItself) {
 // A rank that fails, while others already wait for it on their GPUs.
 TEST_P(CudaCollectives, ARankThatFailsEndsTheOthersWaits) {
   try {
-    on_ranks({.data = 2}, [&](const GpuRank& rank) {
+    on_gpu_ranks({.data = 2}, [&](const GpuRank& rank) {
       if (rank.number() == 1) {
         std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the other waits by then
         fail_runtime("this rank has had enough");
@@ -354,6 +255,36 @@ TEST(CudaBatchNormJoin, GivesWhatTheHostGives) {
           EXPECT_NEAR(actual[i].as()[c], expected[i].as()[c], 1e-6 * (1 + std::abs(expected[i].as()[c])))
               << "output " << i << " channel " << c;
     }
+  }
+}
+
+TEST(CudaBatchNormJoinRows, GivesWhatTheHostGives) {
+  constexpr std::int64_t kChannels = 200;  // more than a block
+  constexpr std::int64_t kGroups = 3;
+  BatchNormJoinRows op;
+  op.group = 2;
+  op.pixels = {12, 12, 8};
+  const auto rows = static_cast<std::int64_t>(op.pixels.size()) * kGroups;
+  std::vector<float> istd = drawn(static_cast<std::size_t>(rows * kChannels), 1);
+  for (float& value : istd) value = 2 + value;
+  GpuPlugin& plugin = *find_gpus().plugin;
+  for (const bool running : {false, true}) {
+    SCOPED_TRACE(running ? "with running averages" : "without");
+    op.running = running;
+    std::vector<HostTensor> in = {tensor_of({rows, kChannels}, drawn(static_cast<std::size_t>(rows * kChannels), 0)),
+                                  tensor_of({rows, kChannels}, istd)};
+    std::vector<OpOutput> out = {{.desc = {Shape{kGroups, kChannels}}}, {.desc = {Shape{kGroups, kChannels}}}};
+    if (running) {
+      in.push_back(tensor_of({kChannels}, drawn(kChannels, 2)));
+      in.push_back(tensor_of({kChannels}, std::vector<float>(kChannels, 0.5f)));
+      for (const int updated : {2, 3}) out.push_back({.desc = {Shape{kChannels}}, .updates = updated});
+    }
+    const auto expected = run_op({.backend = reference_backend()}, op, in, out);
+    const auto actual = run_op({.backend = plugin.backend(false), .device = &plugin.device(1)}, op, in, out);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      for (std::size_t at = 0; at < expected[i].as().size(); ++at)
+        EXPECT_NEAR(actual[i].as()[at], expected[i].as()[at], 1e-6 * (1 + std::abs(expected[i].as()[at])))
+            << "output " << i << " at " << at;
   }
 }
 

@@ -27,11 +27,20 @@ PlanConfig pipeline(const std::string& schedule, std::int64_t chunks = 1) {
   return {.pp = 2, .schedule = schedule, .micro_batches = 4, .chunks = chunks};
 }
 
+// Images by rows: 2 and 3 ranks have equal parts of them, 4 have not.
+PlanConfig rows(std::int64_t ranks) {
+  return {.tp = ranks, .split = {{"*", "rows"}}};
+}
+
 std::vector<NamedPlan> plans() {
   return {{"dp2", {.dp = 2}},
           {"dp4", {.dp = 4}},
           {"dp2_in_buckets", {.dp = 2, .bucket_bytes = 300}},
           {"tp2", {.tp = 2}},
+          {"tp2_rows", rows(2)},
+          {"tp3_rows", rows(3)},
+          {"tp4_rows", rows(4)},
+          {"tp4_blocks", {.tp = 4, .split = {{"*", "none"}, {"fc", "blocks"}}}},
           {"pp2_gpipe", pipeline("gpipe")},
           {"pp2_1f1b", pipeline("1f1b")},
           {"pp2_interleaved", pipeline("interleaved", 2)},
@@ -40,6 +49,8 @@ std::vector<NamedPlan> plans() {
           {"dp2_tp2", {.dp = 2, .tp = 2}},
           {"dp2_pp2", {.dp = 2, .pp = 2, .micro_batches = 2}},
           {"tp2_pp2", {.tp = 2, .pp = 2, .micro_batches = 4}},
+          {"dp2_tp2_rows", {.dp = 2, .tp = 2, .split = {{"*", "rows"}}}},
+          {"tp2_pp2_rows", {.tp = 2, .pp = 2, .micro_batches = 4, .split = {{"*", "rows"}}}},
           {"dp2_zero1", {.dp = 2, .zero = 1, .bucket_bytes = 300}},
           {"dp2_zero2", {.dp = 2, .zero = 2, .bucket_bytes = 300}},
           {"dp2_pp2_zero3", {.dp = 2, .pp = 2, .micro_batches = 2, .zero = 3, .bucket_bytes = 300}}};
@@ -145,6 +156,31 @@ TEST(CudaFoldedOptimizer, ClipsByTheNormOfAllGradients) {
     expect_near(run_fold(skipping_network(), plan, options), single);
 }
 
+// Replicas that agree otherwise than by the exact sum: as CPU ranks do, and the same bits recorded or not.
+class CudaFoldedSync : public ::testing::TestWithParam<NamedPlan> {};
+
+TEST_P(CudaFoldedSync, FollowsCpuRanks) {
+  FoldOptions options = options_on("cuda");
+  const FoldRun recorded = run_fold(skipping_network(), GetParam().plan, options);
+  expect_near(recorded, run_fold(skipping_network(), GetParam().plan, options_on("cpu")));
+  options.graphs = false;
+  const FoldRun given = run_fold(skipping_network(), GetParam().plan, options);
+  EXPECT_EQ(recorded.losses, given.losses);
+  EXPECT_EQ(recorded.parameters, given.parameters);
+}
+
+std::vector<NamedPlan> syncs() {
+  using Kind = GradientSync::Kind;
+  return {{"bf16", {.dp = 2, .sync = {.wire = DType::bf16}}},
+          {"fp16", {.dp = 2, .sync = {.wire = DType::f16}}},
+          {"topk", {.dp = 2, .sync = {.kind = Kind::topk, .keep = 0.1}}},
+          {"powersgd", {.dp = 2, .sync = {.kind = Kind::powersgd, .rank = 1}}},
+          {"local_sgd", {.dp = 2, .sync = {.kind = Kind::local_sgd, .period = 2}}}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Syncs, CudaFoldedSync, ::testing::ValuesIn(syncs()),
+                         [](const auto& each) { return each.param.name; });
+
 // Groups of batch norm that lie on several replicas: sums over a span of them.
 TEST(CudaFoldedBatchNorm, GroupsMaySpanReplicas) {
   FoldOptions options = options_on("cuda");
@@ -165,7 +201,8 @@ TEST(CudaFoldedPrecision, Bf16FollowsOneGpu) {
                               {"pool", "global_avg_pool"},
                               {"fc", "linear", {}, {{"out", std::int64_t{4}}}}});
   const FoldRun single = run_fold(wide, {}, options);
-  for (const PlanConfig& plan : {PlanConfig{.dp = 2}, PlanConfig{.tp = 2}, PlanConfig{.pp = 2, .micro_batches = 4}}) {
+  for (const PlanConfig& plan :
+       {PlanConfig{.dp = 2}, PlanConfig{.tp = 2}, rows(3), PlanConfig{.pp = 2, .micro_batches = 4}}) {
     const FoldRun folded = run_fold(wide, plan, options);
     // Sums in another order round to other numbers of 8 bits, 4e-3 apart.
     for (std::size_t i = 0; i < single.losses.size(); ++i)

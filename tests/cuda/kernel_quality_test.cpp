@@ -13,6 +13,7 @@
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/conv2d.h"
 #include "kernels/ops/dropout.h"
+#include "kernels/ops/halo.h"
 #include "kernels/ops/linear.h"
 #include "kernels/ops/loss.h"
 #include "kernels/ops/optimizer.h"
@@ -135,6 +136,11 @@ std::vector<Case> image_cases() {
     add("relu_gradient", make_op(ActivationBackward()), {image, image}, {image});
     add("add", make_op(Add()), {image, image}, {image});
     add("concat", make_op(Concat()), {half_image, half_image}, {image});
+    TakeRows take_rows;
+    take_rows.first_row = -4;
+    const TensorDesc rows = images({4, 32, 12, 24});
+    const TensorDesc found = images({4, 32, 8, 24});  // the rest is the edge
+    cases.push_back({"take_rows" + suffix, make_op(take_rows), {image}, {rows}, {}, {found, rows}});
     add("dropout", make_op(DropoutForward()), {image}, {image});
     DropoutForward dropout2d;
     dropout2d.args.channels = true;

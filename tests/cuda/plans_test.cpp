@@ -1,5 +1,6 @@
 // `trifold` on several simulated GPUs: train, check and compare, in one process and in several.
 #include <filesystem>
+#include <map>
 
 #include "support/job_fixture.h"
 
@@ -95,13 +96,21 @@ TEST_F(CudaPlans, AreRefusedWhereThereAreTooFewGpus) {
 // Each process has its GPU; NCCL goes between processes.
 TEST_F(CudaPlans, RunInSeveralProcesses) {
   if (!fs::exists(TRIFOLD_MPIRUN)) GTEST_SKIP() << "there is no mpirun";
-  for (const char* plan : {"dp=2", "pp=2,micro_batches=2"}) {
-    SCOPED_TRACE(plan);
-    const std::string name = std::string(plan).substr(0, 2);
-    train({"--name", name + "-threads", "--devices", "cuda", "--plan", plan});
+  const std::map<std::string, std::vector<std::string>> plans = {
+      {"replicas", {"--plan", "dp=2"}},
+      {"stages", {"--plan", "pp=2,micro_batches=2"}},
+      {"rows", {"--plan", "tp=2", "--set", R"(plan.split=[{"match": "*", "by": "rows"}])"}},
+      {"largest", {"--plan", "dp=2", "--set", R"(plan.sync={"type": "topk", "keep": 0.1})"}}};
+  for (const auto& [name, plan] : plans) {
+    SCOPED_TRACE(name);
+    const auto arguments = [&](const std::string& run, std::vector<std::string> first) {
+      first.insert(first.end(), {"--name", run, "--devices", "cuda"});
+      first.insert(first.end(), plan.begin(), plan.end());
+      return first;
+    };
+    train(arguments(name + "-threads", {}));
     RunningProgram program(
-        {.arguments = {"train", "job.json", "--json", "--name", name + "-processes", "--devices", "cuda", "--plan",
-                       plan},
+        {.arguments = arguments(name + "-processes", {"train", "job.json", "--json"}),
          .under = {TRIFOLD_MPIRUN, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2"},
          .directory = directory()});
     const ProgramResult result = program.wait(std::chrono::seconds(120));

@@ -45,7 +45,8 @@ class CudaBackend final : public Backend {
     if (name == "concat" || name == "split_channels") return for_parts(in, out);
     if (name.starts_with("optimizer.") || name == "reorder" || op.is_view()) return layouts_as_given(op, in, out);
     if (name.starts_with("batch_norm.") || name.starts_with("activation.") || name.starts_with("max_pool.") ||
-        name.starts_with("avg_pool.") || name.starts_with("dropout.") || name == "add")
+        name.starts_with("avg_pool.") || name.starts_with("dropout.") || name == "add" || name == "halo_exchange" ||
+        name == "gather_rows" || name == "halo_add" || name == "take_rows")
       return layouts_like_first_image(in, out);
     return {std::vector<Layout>(in.size()), std::vector<Layout>(out.size())};
   }

@@ -1,11 +1,9 @@
 // Add; concat and its inverse, which copy runs of whole channels: of a sample in NCHW, of a pixel in NHWC.
-#include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/elements.cuh"
-#include "kernels/cuda/fast_divide.cuh"
+#include "kernels/cuda/run_copy.h"
 #include "kernels/ops/shape_ops.h"
 
 namespace trifold::cuda {
@@ -48,35 +46,6 @@ class AddKernel final : public CudaKernel {
   TensorDesc tensor_;
 };
 
-// Copies of parts of runs: item i of run r goes from `from` + r * from_run + i to `to` + r * to_run + i.
-struct RunCopy {
-  const std::byte* from;
-  std::byte* to;
-  std::int64_t from_run, to_run;  // from one run to the next, in items
-  FastDivisor items;              // to copy of each run
-};
-
-// One launch copies several parts: blockIdx.y is the part.
-constexpr std::size_t kPartsPerLaunch = 8;
-struct RunCopies {
-  RunCopy parts[kPartsPerLaunch];
-  std::int64_t runs;
-};
-
-template <class Item>
-__global__ void __launch_bounds__(kThreads) copy_runs(RunCopies copies) {
-  const RunCopy& part = copies.parts[blockIdx.y];
-  const auto* from = reinterpret_cast<const Item*>(part.from);
-  auto* to = reinterpret_cast<Item*>(part.to);
-  const std::uint32_t items = part.items.divisor();
-  const std::uint32_t total = static_cast<std::uint32_t>(copies.runs * items);
-  for (std::uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < total; i += gridDim.x * kThreads) {
-    std::uint32_t item;
-    const std::int64_t run = part.items.divide(i, &item);
-    to[run * part.to_run + item] = from[run * part.from_run + item];
-  }
-}
-
 // A part of the whole's channels.
 struct ChannelRun {
   std::int64_t first = 0;  // bytes of a run of the whole before it
@@ -102,54 +71,26 @@ class ChannelCopyKernel : public CudaKernel {
   // part(k) and the whole, as `to_whole` says.
   template <class PartMemory>
   void copy(bool to_whole, std::byte* whole, const PartMemory& part_memory) {
-    for (std::size_t first = 0; first < parts_.size(); first += kPartsPerLaunch) {
-      const std::size_t count = std::min(kPartsPerLaunch, parts_.size() - first);
-      // The largest power of two that everything is a multiple of.
-      const auto misalignment = [](const std::byte* memory) {
-        return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(memory) % 16);
-      };
-      std::int64_t unit = std::gcd(std::int64_t{16}, std::gcd(misalignment(whole), whole_bytes_));
-      for (std::size_t k = first; k < first + count; ++k) {
-        const ChannelRun& run = parts_[k];
-        unit = std::gcd(std::gcd(unit, misalignment(part_memory(k))), std::gcd(run.first, run.bytes));
-      }
-      RunCopies copies{};
-      copies.runs = runs_;
-      std::int64_t most = 1;
-      for (std::size_t k = 0; k < count; ++k) {
-        const ChannelRun& run = parts_[first + k];
-        std::byte* memory = part_memory(first + k);
-        std::byte* inside = whole + run.first;
-        most = std::max(most, runs_ * run.bytes / unit);
-        copies.parts[k] = {.from = to_whole ? memory : inside,
-                           .to = to_whole ? inside : memory,
-                           .from_run = (to_whole ? run.bytes : whole_bytes_) / unit,
-                           .to_run = (to_whole ? whole_bytes_ : run.bytes) / unit,
-                           .items = FastDivisor(run.bytes / unit)};
-      }
-      TRIFOLD_CHECK(most < (std::int64_t{1} << 31), "a part of {} items is too large", most);
-      const dim3 grid(blocks_for(most, kThreads, device()), static_cast<unsigned>(count));
-      launch(unit, grid, copies);
+    copies_.clear();
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
+      const ChannelRun& run = parts_[k];
+      std::byte* memory = part_memory(k);
+      std::byte* inside = whole + run.first;
+      copies_.push_back({.from = to_whole ? memory : inside,
+                         .to = to_whole ? inside : memory,
+                         .from_run = to_whole ? run.bytes : whole_bytes_,
+                         .to_run = to_whole ? whole_bytes_ : run.bytes,
+                         .bytes = run.bytes});
     }
+    copy_runs(copies_, runs_, device());
   }
 
  private:
-  void launch(std::int64_t unit, dim3 grid, const RunCopies& copies) {
-    if (unit == 16)
-      copy_runs<uint4><<<grid, kThreads, 0, stream()>>>(copies);
-    else if (unit == 8)
-      copy_runs<uint2><<<grid, kThreads, 0, stream()>>>(copies);
-    else if (unit == 4)
-      copy_runs<unsigned><<<grid, kThreads, 0, stream()>>>(copies);
-    else
-      copy_runs<unsigned short><<<grid, kThreads, 0, stream()>>>(copies);
-    check_launch("copy_runs");
-  }
-
   std::int64_t channel_bytes_ = 0;
   std::int64_t runs_ = 0;
   std::int64_t whole_bytes_ = 0;  // a run
   std::vector<ChannelRun> parts_;
+  std::vector<RunCopy> copies_;
 };
 
 class ConcatKernel final : public ChannelCopyKernel {

@@ -1,8 +1,8 @@
-// The entries of a gradient that matter most, for synchronisation that sends only those: the k largest magnitudes, or
-// all magnitudes from a threshold on, each with its index. Built on CUB; all memory is taken when the object is made,
-// so a call allocates nothing and waits for nothing.
+// The entries of a gradient that matter most, for exchanges that send only those: the k of largest magnitude, each with
+// its index. Built on CUB; a call allocates nothing and waits for nothing.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "runtime/core/cuda/cuda_device.h"
@@ -11,38 +11,26 @@ namespace trifold::cuda {
 
 class TopK {
  public:
-  // For gradients of up to `elements` (below 2^31) entries.
-  TopK(CudaDevice& device, std::int64_t elements);
+  // For gradients of so many (below 2^31) entries.
+  TopK(const CudaDevice& device, std::int64_t elements);
+
+  std::size_t workspace_bytes() const { return 4 * entries_bytes_ + sort_bytes_; }
 
   // values[i] = gradient[indices[i]], magnitudes falling; of equal ones the lower index first. NaN counts as largest.
-  // k is at most `count`, which is at most what the object was made for.
-  struct LargestArgs {
-    const float* gradient = nullptr;
-    std::int64_t count = 0;
+  struct Args {
+    const float* gradient = nullptr;  // [elements]
     std::int64_t k = 0;
     float* values = nullptr;          // [k]
     std::int32_t* indices = nullptr;  // [k]
+    std::byte* workspace = nullptr;   // 64-byte aligned
   };
-  void select_largest(const LargestArgs& args, cudaStream_t stream) const;
-
-  // Every entry with |gradient[i]| >= threshold, in the order of indices.
-  struct ThresholdArgs {
-    const float* gradient = nullptr;
-    std::int64_t count = 0;
-    float threshold = 0;
-    float* values = nullptr;           // [count]: room for all
-    std::int32_t* indices = nullptr;   // [count]
-    std::int32_t* selected = nullptr;  // [1], device memory: how many there were
-  };
-  void select_from_threshold(const ThresholdArgs& args, cudaStream_t stream) const;
+  void select_largest(const Args& args) const;  // on the compute stream
 
  private:
+  const CudaDevice& device_;
   std::int64_t elements_;
-  std::size_t workspace_bytes_ = 0;
-  int multiprocessors_;
-  DeviceMemory keys_, sorted_keys_;            // [elements] u32: magnitudes as bits, which sort like the magnitudes
-  DeviceMemory positions_, sorted_positions_;  // [elements] i32
-  DeviceMemory workspace_;
+  std::size_t entries_bytes_ = 0;  // of a number for each entry
+  std::size_t sort_bytes_ = 0;     // that CUB wants besides
 };
 
 }  // namespace trifold::cuda

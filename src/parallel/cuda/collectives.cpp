@@ -1,27 +1,9 @@
 // The collectives among all ranks of an axis, as work of the compute stream.
-#include "kernels/cuda/cuda_kernel.h"
-#include "kernels/ops/collective.h"
-#include "parallel/cuda/nccl_groups.h"
-#include "parallel/cuda/span_sum.h"
+#include "parallel/cuda/nccl_kernel.h"
+#include "parallel/cuda/ordered_sum.h"
 
 namespace trifold::cuda {
 namespace {
-
-class NcclKernel : public CudaKernel {
- public:
-  NcclKernel(const KernelRequest& request, Axis axis) : CudaKernel(request), ranks_(request.ranks), axis_(axis) {}
-
-  std::string implementation() const override { return fmt::format("nccl {}", name_of(axis_)); }
-
- protected:
-  NcclGroups& groups() const { return nccl_groups(ranks_); }
-  NcclLink& link() const { return groups().along(axis_); }
-  int rank() const { return ranks_->place().along(axis_); }
-
- private:
-  const RankGroups* ranks_;
-  Axis axis_;
-};
 
 class AllReduceKernel final : public NcclKernel {
  public:
@@ -48,12 +30,15 @@ class AllReduceKernel final : public NcclKernel {
   // A few numbers of each channel: gathering them all costs less than links of their own.
   void add_up_span() {
     link().all_gather(std::as_bytes(std::span(in(0), elements_)), scratch(), stream());
-    const auto first = static_cast<std::size_t>(rank() / span_ * span_);
-    sum_span({.parts = reinterpret_cast<const float*>(scratch()) + first * elements_,
-              .count = span_,
-              .elements = static_cast<std::int64_t>(elements_),
-              .sum = out(0)},
-             device());
+    const auto elements = static_cast<std::int64_t>(elements_);
+    const int first = rank() / span_ * span_;
+    terms_.clear();
+    for (int other = first; other < first + span_; ++other)
+      terms_.push_back({.from = scratch() + static_cast<std::size_t>(other) * elements_ * sizeof(float),
+                        .from_run = elements,
+                        .begin = 0,
+                        .end = elements});
+    sum_in_order({.terms = terms_, .run_elements = elements, .to = out<std::byte>(0)}, device());
   }
 
   void add_up_aside() {
@@ -65,7 +50,8 @@ class AllReduceKernel final : public NcclKernel {
   int span_;
   std::size_t elements_;
   std::size_t gathered_ = 0;  // elements of all ranks
-  Event written_;             // of a sum that is made aside
+  std::vector<SumTerm> terms_;
+  Event written_;  // of a sum that is made aside
 };
 
 class JoinSumsKernel final : public NcclKernel {

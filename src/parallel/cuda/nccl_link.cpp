@@ -89,6 +89,24 @@ void NcclLink::receive(std::span<std::byte> data, int from, cudaStream_t stream)
   give("ncclRecv", [&](ncclComm_t comm) { return ncclRecv(data.data(), data.size(), ncclUint8, from, comm, stream); });
 }
 
+void NcclLink::exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives, cudaStream_t stream) {
+  if (sends.empty() && receives.empty()) return;
+  give("ncclGroupEnd", [&](ncclComm_t comm) {
+    // A group that was begun is ended, whatever becomes of its calls.
+    ncclResult_t failed = ncclGroupStart();
+    if (failed != ncclSuccess) return failed;
+    const auto add = [&](ncclResult_t result) {
+      if (failed == ncclSuccess && result != ncclInProgress) failed = result;
+    };
+    for (const Outgoing& each : sends)
+      add(ncclSend(each.data.data(), each.data.size(), ncclUint8, each.to, comm, stream));
+    for (const Incoming& each : receives)
+      add(ncclRecv(each.data.data(), each.data.size(), ncclUint8, each.from, comm, stream));
+    const ncclResult_t ended = ncclGroupEnd();
+    return failed != ncclSuccess ? failed : ended;
+  });
+}
+
 void NcclLink::leave() {
   if (comm_ == nullptr) return;
   // What a communicator that does not block has under way ends here; destroying it then takes no time.

@@ -36,6 +36,18 @@ class NcclLink {
   void send(std::span<const std::byte> data, int to, cudaStream_t stream);
   void receive(std::span<std::byte> data, int from, cudaStream_t stream);
 
+  struct Outgoing {
+    int to = 0;
+    std::span<const std::byte> data;
+  };
+  struct Incoming {
+    int from = 0;
+    std::span<std::byte> data;
+  };
+  // All of them as one piece of work, in which none waits for another. A rank that neither sends nor receives need not
+  // call it.
+  void exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives, cudaStream_t stream);
+
   void leave();  // all ranks of the link do; nothing may be under way
   void abort(const std::string& reason);
 

@@ -4,8 +4,6 @@
 
 #include <fnmatch.h>
 
-#include "kernels/ops/gradient_exchange.h"
-#include "kernels/ops/halo.h"
 #include "runtime/core/error.h"
 #include "runtime/train/layer_timing.h"
 #include "runtime/train/stage_choice.h"
@@ -80,20 +78,6 @@ void check_pipedream(const Job& job, const ModelOptions& options, const FoldPlan
            "set train.clip_norm to 0 and train.precision to fp32 or bf16");
 }
 
-void check_sync(const Job& job, const ModelOptions& options, const FoldPlan& plan) {
-  if (plan.mesh.data == 1 || plan.sync.exact() || options.backend->supports(AverageReplicas{}.name())) return;
-  fail_input("{}: plan.sync: {} devices add up gradients by {{\"type\": \"allreduce\", \"wire\": \"fp32\"}} only",
-             job.file.string(), options.backend->name());
-}
-
-void check_splits(const Job& job, const ModelOptions& options, const FoldPlan& plan) {
-  if (plan.mesh.tensor == 1 || options.backend->supports(GatherRows{}.name())) return;
-  for (const LayerSplit split : {LayerSplit::rows, LayerSplit::blocks})
-    if (std::ranges::find(plan.splits, split) != plan.splits.end())
-      fail_input("{}: plan.split: layers are split by {} on the CPU only; {} devices split them by channels",
-                 job.file.string(), name_of(split), options.backend->name());
-}
-
 // The last rule that matches a layer counts.
 std::vector<std::optional<LayerSplit>> splits_of_layers(const Job& job) {
   std::vector<std::optional<LayerSplit>> splits(job.model.layers.size());
@@ -132,7 +116,6 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<co
   plan.bucket_bytes = static_cast<std::size_t>(job.plan.bucket_bytes);
   check_batch(job, plan);
   check_optimizer(job, job_options, plan);
-  check_sync(job, job_options, plan);
   plan.pipeline = {.kind = parse_pipeline_schedule(job.plan.schedule),
                    .stages = plan.mesh.pipeline,
                    .micro_batches = static_cast<int>(job.train.accumulate * job.plan.micro_batches),
@@ -145,7 +128,6 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<co
   check_pipedream(job, job_options, plan);
 
   plan.splits = splits_of_layers(job);
-  check_splits(job, job_options, plan);
   const ModelContext context{.batch = job.train.batch / plan.pipeline.micro_batches / plan.mesh.data,
                              .global_batch = job.train.batch,
                              .bn_group = job.train.bn_group,
