@@ -121,15 +121,17 @@ void Executable::bind(std::size_t node, int slot) {
 }
 
 template <class Do>
-void Executable::timed(std::size_t node, Do work) {
+void Executable::timed(Span::Kind kind, std::size_t node, Do work) {
   if (!timing_) return work();
-  const auto start = std::chrono::steady_clock::now();
+  const auto begin = Span::Clock::now();
   work();
-  node_seconds_[node] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto end = Span::Clock::now();
+  node_seconds_[node] += std::chrono::duration<double>(end - begin).count();
+  if (log_ != nullptr) log_->add(kind, static_cast<std::int32_t>(node), begin, end);
 }
 
 void Executable::run_nodes(const Sequence& sequence, const StepContext& context) {
-  for (const std::size_t i : sequence.nodes) timed(i, [&] { program_.kernels[i]->run(context); });
+  for (const std::size_t i : sequence.nodes) timed(Span::Kind::node, i, [&] { program_.kernels[i]->run(context); });
 }
 
 void Executable::give(Sequence& sequence, int slot, const StepContext& context) {
@@ -156,7 +158,7 @@ void Executable::submit_inputs(int slot) {
 void Executable::settle(int slot) {
   for (const std::size_t node : sends_.nodes) {
     bind(node, slot);
-    timed(node, [&] { program_.kernels[node]->settle(); });
+    timed(Span::Kind::settle, node, [&] { program_.kernels[node]->settle(); });
   }
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/compiler/program.h"
 #include "runtime/core/device.h"
 #include "runtime/core/error.h"
+#include "runtime/executor/span_log.h"
 
 namespace trifold {
 
@@ -85,8 +86,11 @@ class Executable {
   void record_steps(bool on) { recording_ = on; }
 
   // Seconds spent in each node, added up while on; a send's include the wait until its slot is free again. Only of
-  // devices that do work when it is given.
-  void time_nodes(bool on) { timing_ = on; }
+  // devices that do work when it is given. `log`: each time also goes there.
+  void time_nodes(bool on, SpanLog* log = nullptr) {
+    timing_ = on;
+    log_ = log;
+  }
   const std::vector<double>& node_seconds() const { return node_seconds_; }
 
  private:
@@ -122,7 +126,7 @@ class Executable {
   void bind(std::size_t node, int slot);
   void enter(int slot);
   template <class Do>
-  void timed(std::size_t node, Do work);
+  void timed(Span::Kind kind, std::size_t node, Do work);
   void run_nodes(const Sequence& sequence, const StepContext& context);
   void give(Sequence& sequence, int slot, const StepContext& context);
 
@@ -136,6 +140,7 @@ class Executable {
   Sequence forward_, backward_, input_gradient_, weight_gradient_, run_, step_, accumulate_first_, accumulate_next_,
       update_, average_, sends_;
   bool timing_ = false;
+  SpanLog* log_ = nullptr;
   std::vector<double> node_seconds_;
 };
 

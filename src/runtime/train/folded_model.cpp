@@ -169,16 +169,22 @@ void FoldedModel::average_replicas(const StepContext& context) const {
   });
 }
 
-void FoldedModel::time_steps(bool on) {
+void FoldedModel::time_steps(bool on, std::span<SpanLog> logs) {
+  TRIFOLD_CHECK(logs.empty() || logs.size() == ranks_.size(), "{} logs of {} ranks", logs.size(), ranks_.size());
   timing_ = on;
-  for (const Rank& rank : ranks_)
-    for (const auto& chunk : rank.chunks) chunk->training().time_nodes(on);
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    ranks_[i].log = logs.empty() ? nullptr : &logs[i];
+    for (const auto& chunk : ranks_[i].chunks) chunk->training().time_nodes(on, ranks_[i].log);
+  }
 }
 
 void FoldedModel::fill(Rank& rank, Executable& program, const Batch& batch, std::int64_t first, int slot) {
   const auto begin = StepClock::now();
   fill_inputs(program, batch, first, micro_batch_, slot);
-  if (timing_) rank.seconds.input += elapsed_since(begin);
+  if (!timing_) return;
+  const auto end = StepClock::now();
+  rank.seconds.input += std::chrono::duration<double>(end - begin).count();
+  if (rank.log != nullptr) rank.log->add(Span::Kind::input, -1, begin, end);
 }
 
 void FoldedModel::submit(const Batch& batch) {
@@ -199,6 +205,7 @@ void FoldedModel::whole_step(Rank& rank, const Batch* batch, StepContext context
   Executable& program = rank.chunks.front()->training();
   const int micro_batches = plan_.pipeline.micro_batches;
   for (int micro = 0; micro < micro_batches; ++micro) {
+    if (rank.log != nullptr) rank.log->enter(0, micro);
     if (batch != nullptr) {
       context.first_sample = batch->first_sample + first_of(rank, micro);
       fill(rank, program, *batch, first_of(rank, micro), 0);
@@ -222,6 +229,7 @@ void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext con
     Executable& program = rank.chunks[chunk]->training();
     const std::int64_t sample = first_of(rank, action.micro_batch);
     context.first_sample = batch.first_sample + sample;
+    if (rank.log != nullptr) rank.log->enter(chunk, action.micro_batch);
     if (action.work == Work::forward) fill(rank, program, batch, sample, slot);
     program.run(action.work, slot, context);
     if (action.work == Work::forward) program.take_report();
@@ -236,7 +244,10 @@ void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext con
     }
   }
   if (plan_.pipeline.updates_every_micro_batch()) return;
-  for (const auto& chunk : rank.chunks) chunk->training().update(context);
+  for (std::size_t chunk = 0; chunk < rank.chunks.size(); ++chunk) {
+    if (rank.log != nullptr) rank.log->enter(chunk, plan_.pipeline.micro_batches - 1);
+    rank.chunks[chunk]->training().update(context);
+  }
 }
 
 Executable::Report FoldedModel::finish_step() {

@@ -11,6 +11,7 @@
 #include "parallel/rank_team.h"
 #include "parallel/world.h"
 #include "runtime/config/job.h"
+#include "runtime/executor/span_log.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/job_data.h"
 #include "runtime/train/model.h"
@@ -65,7 +66,8 @@ class FoldedModel {
     double input = 0;  // copying batches to where the programs read them
     double idle = 0;   // from the step's begin to the rank's, and from the rank's end to the step's
   };
-  void time_steps(bool on);
+  // `logs`: one a rank here, in which every time is noted too. They must outlive the timing.
+  void time_steps(bool on, std::span<SpanLog> logs = {});
   const RankSeconds& seconds(int rank) const { return ranks_[static_cast<std::size_t>(rank)].seconds; }
 
  private:
@@ -76,6 +78,7 @@ class FoldedModel {
     std::vector<bool> accumulated;  // by chunk: gradients of this step
     std::int64_t submitted_sample = -1;
     RankSeconds seconds;
+    SpanLog* log = nullptr;  // null: nobody wants to know
     std::chrono::steady_clock::time_point end = {};  // of its last step
   };
 
