@@ -95,6 +95,18 @@ TEST(Timeline, TheSlowestStageAndTransfersCount) {
   EXPECT_EQ(play(pipeline, {{1, 1, 0}, {2, 2, 0}}, 0.5).total, 1 + 0.5 + 2 * 4 + 0.5 + 1);
 }
 
+// It costs the work, but not the wait: a stage that has nothing else to do repeats before its gradients come.
+TEST(Timeline, RepeatedForwardWorkWaitsForNoGradient) {
+  const Pipeline pipeline{.stages = 2, .micro_batches = 1};
+  EXPECT_EQ(play(pipeline, {{1, 1, 1, 0}, {1, 1, 1, 0}}).total, 6);
+  EXPECT_EQ(play(pipeline, {{1, 1, 1, 1}, {1, 1, 1, 0}}).total, 6) << "in the gap";
+  EXPECT_EQ(play(pipeline, {{1, 1, 1, 0}, {1, 1, 1, 1}}).total, 7) << "the last stage has none";
+  EXPECT_EQ(play(pipeline, {{1, 1, 1, 4}, {1, 1, 1, 0}}).total, 7) << "as much as fits";
+  // Where work follows work, all of it counts.
+  const Pipeline full{.kind = PipelineSchedule::gpipe, .stages = 1, .micro_batches = 4};
+  EXPECT_EQ(play(full, {{1, 1, 1, 1}}).total, 4 * 4);
+}
+
 TEST(Timeline, IsPrinted) {
   const Timeline timeline = play_even({.stages = 2, .micro_batches = 2}, {1, 1, 1});
   EXPECT_EQ(to_text(timeline, 1),

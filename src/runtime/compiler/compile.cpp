@@ -7,6 +7,7 @@
 #include "kernels/ops/gradient_exchange.h"
 #include "runtime/compiler/fusion.h"
 #include "runtime/compiler/program.h"
+#include "runtime/compiler/recompute_stage.h"
 #include "runtime/compiler/shard_state.h"
 #include "runtime/compiler/split_backward.h"
 #include "runtime/compiler/stash_weights.h"
@@ -311,6 +312,7 @@ Program compile(Graph graph, const CompileOptions& options) {
   graph = recompute_activations(std::move(graph), options.recompute);
   graph = assign_precision(std::move(graph), options.precision);
   LaidOutGraph laid_out = choose_layouts(std::move(graph), *options.backend, options.parameter_layouts);
+  if (options.recomputes_stage) recompute_stage(laid_out);
   if (options.micro_batches.splits_backward) split_backward(laid_out);
 
   Program program;

@@ -48,6 +48,7 @@ CompileOptions compile_options(const ModelOptions& options) {
           .strict_math = options.strict_math,
           .fuse = options.fuse,
           .recompute = options.recompute,
+          .recomputes_stage = options.recomputes_stage,
           .precision = {options.precision, std::nullopt},
           .optimizer = std::nullopt,
           .decay_all = options.decay_all,

@@ -27,7 +27,8 @@ struct ModelOptions {
   bool strict_math = false;
   bool fuse = true;
   Recompute recompute = Recompute::cheap;
-  bool graphs = true;  // steps of a GPU are recorded and replayed
+  bool recomputes_stage = false;  // forward work is repeated for backward work
+  bool graphs = true;             // steps of a GPU are recorded and replayed
   DType precision = DType::f32;
   LossScaling loss_scaling = {};  // where a layer is in f16
   OptimizerArgs optimizer;
