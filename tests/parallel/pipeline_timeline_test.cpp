@@ -21,7 +21,7 @@ template <class Check>
 void for_each_shape(const Check& check) {
   for (int stages = 2; stages <= kMostStages; ++stages)
     for (int micro_batches = 1; micro_batches <= kMostMicroBatches; ++micro_batches) {
-      SCOPED_TRACE(testing::Message() << stages << " stages, " << micro_batches << " micro-batches");
+      SCOPED_TRACE(::testing::Message() << stages << " stages, " << micro_batches << " micro-batches");
       check(stages, micro_batches);
     }
 }
