@@ -294,12 +294,12 @@ class UpdateBuilder {
   bool last_update_ = true;
 };
 
-// Devices that can do both at once add up gradients while backward work goes on. Those that are the host's cores
-// cannot: there one sum at the end costs least.
+// Gradients are added up while backward work goes on where that is asked for, and where the last one of a bucket is the
+// last of the update.
 Replication replication_of(const CompileOptions& options) {
   Replication replication = options.replication;
-  replication.aside = options.optimizer && replication.replicas > 1 && replication.zero == 0 && options.sync.exact() &&
-                      !options.accumulate && !options.micro_batches.interleave &&
+  replication.aside = replication.aside && options.optimizer && replication.replicas > 1 && replication.zero == 0 &&
+                      options.sync.exact() && !options.accumulate && !options.micro_batches.interleave &&
                       options.backend->supports(JoinSums{}.name());
   return replication;
 }

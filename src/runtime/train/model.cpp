@@ -55,6 +55,7 @@ CompileOptions compile_options(const ModelOptions& options) {
           .replication = {.replicas = options.mesh.data,
                           .replica = options.place.data,
                           .zero = options.zero,
+                          .aside = options.sums_aside,
                           .bucket_bytes = options.bucket_bytes},
           .sync = options.sync,
           .divides_parameters = axes_that_divide_parameters(options.mesh),

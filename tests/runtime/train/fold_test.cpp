@@ -75,6 +75,8 @@ std::vector<NamedPlan> plans() {
       {"pp2_interleaved_recompute", recomputing(pipeline(2, "interleaved", 2))},
       {"dp2_tp2_pp2_recompute", recomputing({.dp = 2, .tp = 2, .pp = 2, .micro_batches = 2})},
       {"dp2_pp2_zero3_recompute", recomputing({.dp = 2, .pp = 2, .micro_batches = 2, .zero = 3, .bucket_bytes = 2000})},
+      {"dp2_buckets", {.dp = 2, .bucket_bytes = 2000}},
+      {"dp2_tp2_buckets", {.dp = 2, .tp = 2, .bucket_bytes = 2000}},
       {"dp2_zero1", {.dp = 2, .zero = 1, .bucket_bytes = 2000}},
       {"dp4_zero2", {.dp = 4, .zero = 2, .bucket_bytes = 2000}},
       {"dp2_zero2_accumulate", {.dp = 2, .zero = 2}, 2},
@@ -205,6 +207,47 @@ TEST(FoldedBatchNorm, GroupsMaySpanReplicas) {
       expect_losses_near(folded, single, 1e-4);
     }
   }
+}
+
+// --- buckets
+
+// Sums of gradients, in order: 's' begun aside, 'j' joined, 'a' made at once.
+std::string sums_of(const FoldedModel& model) {
+  std::string order;
+  for (const Node& node : model.chunks(0).front()->training().program().graph.nodes) {
+    if (node.layer >= 0) continue;  // a layer's are batch norm's
+    if (const auto* sum = dynamic_cast<const AllReduce*>(node.op.get())) order += sum->aside ? 's' : 'a';
+    if (node.op->name() == JoinSums{}.name()) order += 'j';
+  }
+  return order;
+}
+
+TEST(FoldedBuckets, AreAddedUpAsideWhereTheJobNamesTheirSize) {
+  EXPECT_EQ(sums_of(FoldedModel(fold_job(small_vgg(), {.dp = 2}, {}))), "a");
+  const std::string order = sums_of(FoldedModel(fold_job(small_vgg(), {.dp = 2, .bucket_bytes = 2000}, {})));
+  EXPECT_GT(order.size(), 4U);
+  EXPECT_EQ(order, std::string(order.size() - 1, 's') + 'j');
+  FoldOptions accumulates;
+  accumulates.accumulate = 2;
+  EXPECT_EQ(sums_of(FoldedModel(fold_job(small_vgg(), {.dp = 2, .bucket_bytes = 2000}, accumulates))), "a")
+      << "a micro-batch's gradients are not the update's";
+}
+
+// Sums are made number by number in the order of ranks, however many are sent together. Groups of batch norm that lie
+// on several replicas are added up while others are under way.
+TEST(FoldedBuckets, GiveTheBitsOfOneSum) {
+  for (const std::int64_t group : {4, 16})
+    for (const auto& make : {small_vgg, small_resnet})
+      for (const std::int64_t replicas : {2, 4}) {
+        FoldOptions options;
+        options.bn_group = group;
+        options.optimizer.momentum = 0.9;
+        options.optimizer.clip_norm = 0.5;
+        const FoldRun whole = run_fold(make(), {.dp = replicas}, options);
+        const FoldRun buckets = run_fold(make(), {.dp = replicas, .bucket_bytes = 2000}, options);
+        EXPECT_EQ(buckets.losses, whole.losses);
+        EXPECT_TRUE(buckets.parameters == whole.parameters);
+      }
 }
 
 // Values go between rows, channels and whole, each way.
