@@ -39,7 +39,8 @@ struct Node {
   std::vector<ValueId> in;
   std::vector<ValueId> out;  // a value that is updated where it lies is in both
   Phase phase = Phase::forward;
-  int layer = -1;  // index into Graph::layers
+  int layer = -1;                // index into Graph::layers
+  bool repeats_forward = false;  // in backward work, by a stage that recomputes
 };
 
 // How a parameter starts.

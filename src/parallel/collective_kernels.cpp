@@ -17,10 +17,11 @@ class CollectiveKernel : public Kernel {
   std::string implementation() const override { return name_of(axis_); }
 
  protected:
-  Communicator& group() const {
+  const RankGroups& ranks() const {
     TRIFOLD_CHECK(ranks_ != nullptr, "the program was compiled without its ranks");
-    return ranks_->along(axis_);
+    return *ranks_;
   }
+  Communicator& group() const { return ranks().along(axis_); }
 
  private:
   const RankGroups* ranks_;
@@ -32,8 +33,11 @@ class AllReduceKernel final : public CollectiveKernel {
   explicit AllReduceKernel(const KernelRequest& request)
       : CollectiveKernel(request, op_as<AllReduce>(request).axis),
         span_(op_as<AllReduce>(request).span),
+        aside_(op_as<AllReduce>(request).aside),
         elements_(static_cast<std::size_t>(request.in[0].elements())) {
     TRIFOLD_CHECK(request.in[0].dtype == DType::f32, "all_reduce of {}", name_of(request.in[0].dtype));
+    TRIFOLD_CHECK(!aside_ || (span_ == 0 && op_as<AllReduce>(request).axis == Axis::data),
+                  "gradients of all replicas are added up aside, and nothing else");
     if (span_ > 0) gathered_ = elements_ * static_cast<std::size_t>(op_as<AllReduce>(request).ranks);
   }
 
@@ -42,7 +46,11 @@ class AllReduceKernel final : public CollectiveKernel {
   void run(const StepContext&) override {
     if (span_ > 0) return add_up_span();
     if (out(0) != in(0)) std::copy_n(in(0), elements_, out(0));
-    group().wait(group().all_reduce({out(0), elements_}));
+    const Ticket ticket = group().all_reduce({out(0), elements_});
+    if (aside_)
+      ranks().sums_aside().push_back(ticket);
+    else
+      group().wait(ticket);
   }
 
  private:
@@ -57,8 +65,19 @@ class AllReduceKernel final : public CollectiveKernel {
   }
 
   int span_;
+  bool aside_;
   std::size_t elements_;
   std::size_t gathered_ = 0;  // elements of all ranks
+};
+
+class JoinSumsKernel final : public CollectiveKernel {
+ public:
+  explicit JoinSumsKernel(const KernelRequest& request) : CollectiveKernel(request, Axis::data) {}
+
+  void run(const StepContext&) override {
+    for (const Ticket& ticket : ranks().sums_aside()) group().wait(ticket);
+    ranks().sums_aside().clear();
+  }
 };
 
 class AllGatherKernel final : public CollectiveKernel {
@@ -174,12 +193,14 @@ class ReceiveKernel final : public CollectiveKernel {
 };
 
 const RegisterKernel cpu_all_reduce(cpu_backend(), "all_reduce", make_kernel<AllReduceKernel>);
+const RegisterKernel cpu_join_sums(cpu_backend(), "join_sums", make_kernel<JoinSumsKernel>);
 const RegisterKernel cpu_all_gather(cpu_backend(), "all_gather", make_kernel<AllGatherKernel>);
 const RegisterKernel cpu_reduce_scatter(cpu_backend(), "reduce_scatter", make_kernel<ReduceScatterKernel>);
 const RegisterKernel cpu_gather_channels(cpu_backend(), "gather_channels", make_kernel<GatherChannelsKernel>);
 const RegisterKernel cpu_send(cpu_backend(), "send", make_kernel<SendKernel>);
 const RegisterKernel cpu_receive(cpu_backend(), "receive", make_kernel<ReceiveKernel>);
 const RegisterKernel reference_all_reduce(reference_backend(), "all_reduce", make_kernel<AllReduceKernel>);
+const RegisterKernel reference_join_sums(reference_backend(), "join_sums", make_kernel<JoinSumsKernel>);
 const RegisterKernel reference_all_gather(reference_backend(), "all_gather", make_kernel<AllGatherKernel>);
 const RegisterKernel reference_reduce_scatter(reference_backend(), "reduce_scatter", make_kernel<ReduceScatterKernel>);
 const RegisterKernel reference_gather_channels(reference_backend(), "gather_channels",

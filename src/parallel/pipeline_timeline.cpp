@@ -47,13 +47,13 @@ class Player {
       case Work::forward:
         return all.forward / chunks;
       case Work::input_gradient:
-        return all.input_gradient / chunks;
+        return (all.repeated_forward + all.input_gradient) / chunks;
       case Work::weight_gradient:
         return all.weight_gradient / chunks;
       case Work::backward:
         break;
     }
-    return (all.input_gradient + all.weight_gradient) / chunks;
+    return (all.repeated_forward + all.input_gradient + all.weight_gradient) / chunks;
   }
 
   // When what the action needs is there; nothing if that is not known yet.
@@ -69,7 +69,8 @@ class Player {
     const auto forward = end_of(forward_end_, here, action.micro_batch);
     if (here == last || !forward) return forward;
     const auto after = end_of(backward_end_, here + 1, action.micro_batch);
-    return after ? std::optional(std::max(*forward, *after + transfer_)) : std::nullopt;
+    const double repeats = costs_[static_cast<std::size_t>(stage)].repeated_forward / pipeline_.chunks;
+    return after ? std::optional(std::max(*forward, *after + transfer_ - repeats)) : std::nullopt;
   }
 
   bool advance(int stage) {

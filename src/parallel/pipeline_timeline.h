@@ -14,8 +14,9 @@ struct StageCost {
   double forward = 1;
   double input_gradient = 1;
   double weight_gradient = 1;
+  double repeated_forward = 0;  // before the input's gradient, by a stage that recomputes: it waits for no other stage
 
-  double sum() const { return forward + input_gradient + weight_gradient; }
+  double sum() const { return forward + input_gradient + weight_gradient + repeated_forward; }
 };
 
 struct TimedAction {

@@ -25,6 +25,9 @@ class RankGroups {
   int rank() const { return rank_; }
   Communicator& along(Axis axis) const { return *communicators_[static_cast<std::size_t>(axis)]; }
 
+  // Sums of gradients that were begun and not waited for, along the data axis.
+  std::vector<Ticket>& sums_aside() const { return sums_aside_; }
+
   // The way between devices that have one of their own; null: there is none, or not yet.
   DeviceGroups* on_device() const { return on_device_.get(); }
   void set_on_device(std::unique_ptr<DeviceGroups> groups) { on_device_ = std::move(groups); }
@@ -40,6 +43,7 @@ class RankGroups {
   MeshPlace place_;
   int rank_;
   Communicators communicators_;
+  mutable std::vector<Ticket> sums_aside_;  // of the step under way
   std::unique_ptr<DeviceGroups> on_device_;
 };
 

@@ -165,15 +165,12 @@ std::vector<Route> routes_of(const Graph& part) {
   return routes;
 }
 
-std::vector<int> balance_parts(std::span<const double> costs, int parts, const PartFits& fits) {
-  const int layers = static_cast<int>(costs.size());
+std::vector<int> balance_parts(int layers, int parts, const PartCost& cost, const PartFits& fits) {
   if (parts > layers)
     fail_input(
         "{} pipeline stages for {} layers: there can be at most one a layer, so plan.pp times its chunks can be "
         "{} at most",
         parts, layers, layers);
-  std::vector<double> until(costs.size() + 1, 0.0);  // cost of the layers before
-  std::partial_sum(costs.begin(), costs.end(), until.begin() + 1);
   const auto at = [](int index) { return static_cast<std::size_t>(index); };
   // best[p][l]: the slowest of p parts that hold the first l layers; from[p][l]: where the last of them begins.
   std::vector<std::vector<double>> best(at(parts + 1),
@@ -183,7 +180,7 @@ std::vector<int> balance_parts(std::span<const double> costs, int parts, const P
   for (int p = 1; p <= parts; ++p)
     for (int l = p; l <= layers - (parts - p); ++l)
       for (int begin = p - 1; begin < l; ++begin) {
-        const double slowest = std::max(best[at(p - 1)][at(begin)], until[at(l)] - until[at(begin)]);
+        const double slowest = std::max(best[at(p - 1)][at(begin)], cost(p - 1, begin, l));
         if (slowest < best[at(p)][at(l)] && (!fits || fits(p - 1, begin, l))) {
           best[at(p)][at(l)] = slowest;
           from[at(p)][at(l)] = begin;
@@ -199,8 +196,17 @@ std::vector<int> balance_parts(std::span<const double> costs, int parts, const P
   return counts;
 }
 
-std::vector<double> layer_costs(const Graph& graph) {
-  std::vector<double> costs(graph.layers.size(), 0.0);
+std::vector<int> balance_parts(std::span<const double> costs, int parts, const PartFits& fits) {
+  std::vector<double> until(costs.size() + 1, 0.0);  // cost of the layers before
+  std::partial_sum(costs.begin(), costs.end(), until.begin() + 1);
+  const PartCost cost = [&](int, int begin, int end) {
+    return until[static_cast<std::size_t>(end)] - until[static_cast<std::size_t>(begin)];
+  };
+  return balance_parts(static_cast<int>(costs.size()), parts, cost, fits);
+}
+
+LayerCosts layer_costs(const Graph& graph) {
+  LayerCosts costs{std::vector<double>(graph.layers.size(), 0.0), std::vector<double>(graph.layers.size(), 0.0)};
   const auto descs = [&](const std::vector<ValueId>& ids, double& bytes) {
     std::vector<TensorDesc> found;
     for (const ValueId id : ids) {
@@ -214,7 +220,9 @@ std::vector<double> layer_costs(const Graph& graph) {
     double bytes = 0;
     const std::vector<TensorDesc> in = descs(node.in, bytes);
     const std::vector<TensorDesc> out = descs(node.out, bytes);
-    costs[static_cast<std::size_t>(node.layer)] += node.op->flops(in, out) + kFlopsPerByte * bytes;
+    const double cost = node.op->flops(in, out) + kFlopsPerByte * bytes;
+    costs.all[static_cast<std::size_t>(node.layer)] += cost;
+    if (node.phase == Phase::forward) costs.forward[static_cast<std::size_t>(node.layer)] += cost;
   }
   return costs;
 }

@@ -30,13 +30,21 @@ std::vector<Route> routes_of(const Graph& part);
 // Whether a part may have the layers from `begin` to before `end`.
 using PartFits = std::function<bool(int part, int begin, int end)>;
 
+// What a part takes for them, in any unit of time.
+using PartCost = std::function<double(int part, int begin, int end)>;
+
 // How many layers each part gets so that the slowest takes as little time as can be: exact, by dynamic programming.
-// `costs` is one number a layer, in any unit of time. Nothing where no cut fits. Throws an input error where there are
-// more parts than layers.
+// Nothing where no cut fits. Throws an input error where there are more parts than layers.
+std::vector<int> balance_parts(int layers, int parts, const PartCost& cost, const PartFits& fits = nullptr);
+// The same with one cost a layer, whichever part has it.
 std::vector<int> balance_parts(std::span<const double> costs, int parts, const PartFits& fits = nullptr);
 
-// What a layer costs to train, relative to the others: arithmetic at one rate, memory at another.
-std::vector<double> layer_costs(const Graph& graph);
+// What layers cost to train, relative to each other: arithmetic at one rate, memory at another.
+struct LayerCosts {
+  std::vector<double> all;
+  std::vector<double> forward;  // of that
+};
+LayerCosts layer_costs(const Graph& graph);
 
 StageCut make_cut(std::span<const int> layers_of_part, int stages);
 

@@ -176,12 +176,13 @@ INSTANTIATE_TEST_SUITE_P(
                       PlanCase{"dp=2,pp=2,micro_batches=2", 4}, PlanCase{"dp=4,zero=3", 4},
                       PlanCase{"tp=2,pp=2,micro_batches=4", 4}, PlanCase{"dp=2,tp=2", 4},
                       PlanCase{"pp=4,micro_batches=4,schedule=zero-bubble", 4}, PlanCase{"dp=2,zero=1", 2},
-                      PlanCase{"dp=4,sync.type=powersgd", 4},
+                      PlanCase{"dp=4,sync.type=powersgd", 4}, PlanCase{"dp=2,bucket=4KB", 2},
+                      PlanCase{"pp=2,micro_batches=4,recompute=all", 2},
                       // Several ranks a process.
-                      PlanCase{"dp=2,tp=2", 2}, PlanCase{"dp=4", 2}, PlanCase{"dp=2,pp=2,micro_batches=2", 2},
-                      PlanCase{"pp=4,micro_batches=4", 2}, PlanCase{"dp=4,zero=3", 2}, PlanCase{"tp=4", 2},
-                      PlanCase{"dp=4,sync.type=powersgd", 2}, PlanCase{"dp=2,pp=3,micro_batches=2", 3},
-                      PlanCase{"dp=2,pp=2,tp=2,micro_batches=2,zero=2", 2}),
+                      PlanCase{"dp=2,tp=2", 2}, PlanCase{"dp=4", 2}, PlanCase{"dp=4,bucket=4KB", 2},
+                      PlanCase{"dp=2,pp=2,micro_batches=2", 2}, PlanCase{"pp=4,micro_batches=4", 2},
+                      PlanCase{"dp=4,zero=3", 2}, PlanCase{"tp=4", 2}, PlanCase{"dp=4,sync.type=powersgd", 2},
+                      PlanCase{"dp=2,pp=3,micro_batches=2", 3}, PlanCase{"dp=2,pp=2,tp=2,micro_batches=2,zero=2", 2}),
     [](const auto& each) { return fmt::format("Plan{}", each.index); });
 
 // One epoch each by a plan of two processes, of four, and of threads. Plans differ in how they round, no more.

@@ -21,7 +21,7 @@ template <class Check>
 void for_each_shape(const Check& check) {
   for (int stages = 2; stages <= kMostStages; ++stages)
     for (int micro_batches = 1; micro_batches <= kMostMicroBatches; ++micro_batches) {
-      SCOPED_TRACE(testing::Message() << stages << " stages, " << micro_batches << " micro-batches");
+      SCOPED_TRACE(::testing::Message() << stages << " stages, " << micro_batches << " micro-batches");
       check(stages, micro_batches);
     }
 }
@@ -93,6 +93,18 @@ TEST(Timeline, TheSlowestStageAndTransfersCount) {
   const Pipeline pipeline{.stages = 2, .micro_batches = 2};
   EXPECT_EQ(play(pipeline, {{1, 1, 0}, {2, 2, 0}}).total, 1 + 2 * 4 + 1);
   EXPECT_EQ(play(pipeline, {{1, 1, 0}, {2, 2, 0}}, 0.5).total, 1 + 0.5 + 2 * 4 + 0.5 + 1);
+}
+
+// It costs the work, but not the wait: a stage that has nothing else to do repeats before its gradients come.
+TEST(Timeline, RepeatedForwardWorkWaitsForNoGradient) {
+  const Pipeline pipeline{.stages = 2, .micro_batches = 1};
+  EXPECT_EQ(play(pipeline, {{1, 1, 1, 0}, {1, 1, 1, 0}}).total, 6);
+  EXPECT_EQ(play(pipeline, {{1, 1, 1, 1}, {1, 1, 1, 0}}).total, 6) << "in the gap";
+  EXPECT_EQ(play(pipeline, {{1, 1, 1, 0}, {1, 1, 1, 1}}).total, 7) << "the last stage has none";
+  EXPECT_EQ(play(pipeline, {{1, 1, 1, 4}, {1, 1, 1, 0}}).total, 7) << "as much as fits";
+  // Where work follows work, all of it counts.
+  const Pipeline full{.kind = PipelineSchedule::gpipe, .stages = 1, .micro_batches = 4};
+  EXPECT_EQ(play(full, {{1, 1, 1, 1}}).total, 4 * 4);
 }
 
 TEST(Timeline, IsPrinted) {

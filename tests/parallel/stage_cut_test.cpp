@@ -69,6 +69,13 @@ TEST(BalanceParts, TakesTheBestOfTheCutsThatFit) {
   EXPECT_EQ(balance_parts(costs, 2, at_most(2)), std::vector<int>{}) << "five layers are more than two times two";
 }
 
+TEST(BalanceParts, CostsMayDependOnThePart) {
+  const std::vector<double> costs = {3, 3, 3, 3, 3, 3, 3, 3};
+  EXPECT_EQ(balance_parts(costs, 2), (std::vector<int>{4, 4}));
+  const PartCost first_takes_longer = [](int part, int begin, int end) { return (end - begin) * (part == 0 ? 4 : 3); };
+  EXPECT_EQ(balance_parts(8, 2, first_takes_longer), (std::vector<int>{3, 5}));
+}
+
 TEST(BalanceParts, RefusesMorePartsThanLayers) {
   const std::vector<double> costs = {1, 2, 3};
   EXPECT_THROW(balance_parts(costs, 4), Error);

@@ -289,8 +289,12 @@ struct CheckCommand {
       const auto count = static_cast<std::size_t>(plan.layers_of_part[part]);
       double flops = 0;
       for (std::size_t i = at; i < at + count; ++i) flops += rows[i].training_flops;
-      fmt::print("stage {}: {} layers, '{}' to '{}', {}FLOP a micro-batch\n", part, count, rows[at].id,
-                 rows[at + count - 1].id, scaled(flops));
+      double repeated = 0;
+      if (plan.recomputes[part])
+        for (std::size_t i = at; i < at + count; ++i) repeated += rows[i].forward_flops;
+      fmt::print("stage {}: {} layers, '{}' to '{}', {}FLOP a micro-batch{}\n", part, count, rows[at].id,
+                 rows[at + count - 1].id, scaled(flops),
+                 repeated > 0 ? fmt::format(" and {}FLOP again, recomputing", scaled(repeated)) : "");
       at += count;
     }
   }

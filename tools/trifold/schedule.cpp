@@ -1,12 +1,14 @@
-// trifold schedule: a pipeline's schedule as text, with its bubble and what each stage must hold, before any device is
-// needed.
+// trifold schedule: a pipeline's schedule as text and as a picture, with its bubble and what each stage must hold,
+// before any device is needed.
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "commands.h"
-#include "parallel/pipeline_timeline.h"
+#include "parallel/pipeline_svg.h"
+#include "runtime/checkpoint/atomic_file.h"
 
 namespace trifold {
 namespace {
@@ -15,6 +17,7 @@ struct ScheduleCommand {
   std::string name = "1f1b";
   Pipeline pipeline{.stages = 4, .micro_batches = 8};
   std::vector<double> costs = {1, 1, 1};
+  std::filesystem::path svg;
 
   void run() {
     pipeline.kind = parse_pipeline_schedule(name);
@@ -26,7 +29,13 @@ struct ScheduleCommand {
                100 * timeline.bubble() / (1 + timeline.bubble()));
     fmt::print("held: {} micro-batches{} by stages 0 to {}\n", fmt::join(timeline.held, ", "),
                pipeline.chunks > 1 ? " of a chunk" : "", pipeline.stages - 1);
-    if (!pipeline.updates_every_micro_batch()) return;
+    if (pipeline.updates_every_micro_batch()) print_staleness();
+    if (svg.empty()) return;
+    write_file_atomically(svg, to_svg(timeline, pipeline));
+    fmt::print("drawn in {}\n", svg.string());
+  }
+
+  void print_staleness() const {
     std::vector<int> stalest;
     for (int stage = 0; stage < pipeline.stages; ++stage)
       stalest.push_back(std::ranges::max(staleness_of(pipeline, stage)));
@@ -49,6 +58,7 @@ void add_schedule_command(CLI::App& app) {
       ->delimiter(',')
       ->expected(3)
       ->check(CLI::PositiveNumber);
+  sub->add_option("--svg", command->svg, "draws it into this file");
   sub->callback([command] { command->run(); });
 }
 

@@ -66,6 +66,7 @@ class Rounds {
       plan.efficiency = plan.speedup / used;
       plan.loss_difference = largest_difference(plan.losses, single.losses);
       plan.arithmetic /= single.arithmetic;
+      plan.repeated /= single.arithmetic;
     }
     const auto slower = [](const PlanResult& a, const PlanResult& b) { return a.images_per_s < b.images_per_s; };
     found.winner = static_cast<std::size_t>(std::ranges::max_element(found.plans, slower) - found.plans.begin());
@@ -136,7 +137,8 @@ class Rounds {
     result.gradient_difference = differences_[index];
     result.traffic = plan.traffic();
     result.memory = plan.memory();
-    result.arithmetic = plan.flops();
+    result.arithmetic = plan.arithmetic().all;
+    result.repeated = plan.arithmetic().repeated;
     return result;
   }
 

@@ -46,6 +46,7 @@ struct PlanResult {
   std::vector<MemoryUse> memory;              // by rank
   std::optional<PipelineResult> pipeline;
   double arithmetic = 1;  // FLOPs of all ranks, to the single run's
+  double repeated = 0;    // of that: by stages that recompute
   std::string why;        // it lost
 };
 

@@ -21,15 +21,20 @@ double seconds_after(TurnClock::time_point begin) {
   return std::chrono::duration<double>(TurnClock::now() - begin).count();
 }
 
-double flops_of(const FoldedModel& model) {
-  double flops = 0;
+Arithmetic arithmetic_of(const FoldedModel& model) {
+  Arithmetic found;
+  const double times = model.plan().pipeline.micro_batches;
   for (int rank = 0; rank < model.plan().mesh.size(); ++rank)
     for (const auto& chunk : model.chunks(rank)) {
       const Program& program = chunk->training().program();
-      for (const Node& node : program.graph.nodes)
-        if (node.phase != Phase::update && !node.op->is_view()) flops += program.flops(node);
+      for (const Node& node : program.graph.nodes) {
+        if (node.phase == Phase::update || node.op->is_view()) continue;
+        const double flops = times * program.flops(node);
+        found.all += flops;
+        if (node.repeats_forward) found.repeated += flops;
+      }
     }
-  return flops * model.plan().pipeline.micro_batches;
+  return found;
 }
 
 void round_weights(const Executable& program) {
@@ -68,7 +73,7 @@ void Contestant::make_model() {
   }
   fold_ = model_->plan();
   on_host_ = model_->device().host_memory();
-  flops_ = flops_of(*model_);
+  arithmetic_ = arithmetic_of(*model_);
   timed_steps_ = 0;
   if (losses_.empty()) {
     model_->initialize(plan().job.train.seed);

@@ -39,6 +39,12 @@ struct ContestantArgs {
   FirstWeights weights = FirstWeights::of_the_job;
 };
 
+// FLOPs of all ranks, a step.
+struct Arithmetic {
+  double all = 0;
+  double repeated = 0;  // of that: by stages that recompute
+};
+
 class Contestant {
  public:
   explicit Contestant(ContestantArgs args);
@@ -61,7 +67,7 @@ class Contestant {
   void forget_gradients() { first_gradients_.clear(); }
   const std::vector<std::vector<Traffic>>& traffic() const { return traffic_; }  // by rank
   const std::vector<MemoryUse>& memory() const { return memory_; }               // by rank, after the last turn
-  double flops() const { return flops_; }                                        // of all ranks, a step
+  const Arithmetic& arithmetic() const { return arithmetic_; }
   bool on_host() const { return on_host_; }
 
  private:
@@ -80,7 +86,7 @@ class Contestant {
   Gradients first_gradients_;
   std::vector<std::vector<Traffic>> traffic_;
   std::vector<MemoryUse> memory_;
-  double flops_ = 0;
+  Arithmetic arithmetic_;
 };
 
 }  // namespace trifold

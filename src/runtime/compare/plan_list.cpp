@@ -32,7 +32,7 @@ std::vector<std::string> split_list(std::string_view text) {
 std::vector<Override> undivided(const Job& job) {
   std::vector<Override> settings;
   for (const char* text : {"plan.dp=1", "plan.tp=1", "plan.pp=1", "plan.micro_batches=1", "plan.chunks=1",
-                           "plan.zero=0", "plan.schedule=1f1b", "plan.stages=auto"})
+                           "plan.zero=0", "plan.schedule=1f1b", "plan.stages=auto", "plan.recompute=none"})
     settings.push_back(parse_set(text));
   // A number of ranks belongs to one mesh.
   for (const char* kind : {"cpu", "cuda"})

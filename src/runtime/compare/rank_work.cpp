@@ -23,6 +23,7 @@ void add_nodes(const Executable& program, RankWork& work) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const double seconds = program.node_seconds()[i];
     const Exchange* exchange = exchange_of(nodes[i]);
+    if (nodes[i].repeats_forward) work.repeating += seconds;
     if (exchange != nullptr && exchange->is_message())
       work.messages += seconds;
     else if (exchange != nullptr)
@@ -40,7 +41,7 @@ double optimizing(const RankWork& work) {
 
 // Of one micro-batch; and what follows after the last.
 struct StageWork {
-  StageCost cost = {0, 0, 0};
+  StageCost cost = {0, 0, 0, 0};
   double update = 0;
 };
 
@@ -54,7 +55,8 @@ std::vector<StageWork> work_of_stages(const Pipeline& pipeline, const Mesh& mesh
     StageWork& stage = stages[static_cast<std::size_t>(place_of(mesh, static_cast<int>(rank)).pipeline)];
     const auto of = [&](Phase phase) { return work.kernels[index_of(phase)] + work.collectives[index_of(phase)]; };
     stage.cost.forward += (of(Phase::forward) + work.copying) * per_micro_batch;
-    stage.cost.input_gradient += of(Phase::backward_input) * per_micro_batch;
+    stage.cost.repeated_forward += work.repeating * per_micro_batch;
+    stage.cost.input_gradient += (of(Phase::backward_input) - work.repeating) * per_micro_batch;
     stage.cost.weight_gradient += (of(Phase::backward_weight) + work.accumulating) * per_micro_batch;
     stage.update += of(Phase::update) * per_step;
   }
@@ -69,6 +71,7 @@ RankWork RankWork::since(const RankWork& before) const {
     work.kernels[phase] -= before.kernels[phase];
     work.collectives[phase] -= before.collectives[phase];
   }
+  work.repeating -= before.repeating;
   work.accumulating -= before.accumulating;
   work.messages -= before.messages;
   work.copying -= before.copying;

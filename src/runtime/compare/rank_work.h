@@ -16,6 +16,7 @@ inline constexpr int kPhases = 4;
 struct RankWork {
   std::array<double, kPhases> kernels = {};      // by phase, without what follows
   std::array<double, kPhases> collectives = {};  // by phase: the exchange and the wait for the others in it
+  double repeating = 0;                          // of both: forward work, in backward work
   double accumulating = 0;                       // gradients over micro-batches
   double messages = 0;  // between stages: their copies too, but most of it is waiting for the other stage
   double copying = 0;   // batches

@@ -90,7 +90,8 @@ ReportJson plan_json(const PlanResult& plan) {
                      {"peak_bytes", peak},
                      {"planned_bytes", planned},
                      {"memory", memory_json(plan)},
-                     {"arithmetic", plan.arithmetic}};
+                     {"arithmetic", plan.arithmetic},
+                     {"repeated_arithmetic", plan.repeated}};
   if (plan.pipeline)
     json["pipeline"] = {{"micro_batches", plan.pipeline->micro_batches},
                         {"stage_ms", plan.pipeline->stage_ms},

@@ -11,6 +11,7 @@ namespace {
 // Below these nobody would look for a cause.
 constexpr double kUneven = 0.1;       // slowest stage to the mean
 constexpr double kExplains = 0.3;     // of more compute, by more arithmetic
+constexpr double kMostOf = 0.5;       // of more arithmetic, by stages that recompute
 constexpr double kShareOfLoss = 0.2;  // of the time lost
 constexpr double kMegabyte = 1e6;
 
@@ -49,10 +50,13 @@ std::string cause_of_communication(const PlanResult& plan) {
 
 std::string cause_of_compute(const PlanResult& plan, const PlanResult& winner, int cores) {
   const double more = plan.arithmetic / winner.arithmetic - 1;
-  if (more >= kExplains * (plan.step_ms.compute / winner.step_ms.compute - 1))
+  if (more >= kExplains * (plan.step_ms.compute / winner.step_ms.compute - 1)) {
+    const bool repeats = plan.repeated - winner.repeated >= kMostOf * (plan.arithmetic - winner.arithmetic);
     return fmt::format(
         "{} {:.2f} times the arithmetic",
-        plan.mesh.tensor > 1 ? "every rank computes the layers that are not split:" : "recomputation:", 1 + more);
+        plan.mesh.tensor > 1 && !repeats ? "every rank computes the layers that are not split:" : "recomputation:",
+        1 + more);
+  }
   if (cores_used(plan, cores) < cores_used(winner, cores))
     return fmt::format("{} of {} cores are used", cores_used(plan, cores), cores);
   if (plan.threads < winner.threads)

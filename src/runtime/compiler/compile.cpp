@@ -7,6 +7,7 @@
 #include "kernels/ops/gradient_exchange.h"
 #include "runtime/compiler/fusion.h"
 #include "runtime/compiler/program.h"
+#include "runtime/compiler/recompute_stage.h"
 #include "runtime/compiler/shard_state.h"
 #include "runtime/compiler/split_backward.h"
 #include "runtime/compiler/stash_weights.h"
@@ -293,12 +294,12 @@ class UpdateBuilder {
   bool last_update_ = true;
 };
 
-// Devices that can do both at once add up gradients while backward work goes on. Those that are the host's cores
-// cannot: there one sum at the end costs least.
+// Gradients are added up while backward work goes on where that is asked for, and where the last one of a bucket is the
+// last of the update.
 Replication replication_of(const CompileOptions& options) {
   Replication replication = options.replication;
-  replication.aside = options.optimizer && replication.replicas > 1 && replication.zero == 0 && options.sync.exact() &&
-                      !options.accumulate && !options.micro_batches.interleave &&
+  replication.aside = replication.aside && options.optimizer && replication.replicas > 1 && replication.zero == 0 &&
+                      options.sync.exact() && !options.accumulate && !options.micro_batches.interleave &&
                       options.backend->supports(JoinSums{}.name());
   return replication;
 }
@@ -311,6 +312,7 @@ Program compile(Graph graph, const CompileOptions& options) {
   graph = recompute_activations(std::move(graph), options.recompute);
   graph = assign_precision(std::move(graph), options.precision);
   LaidOutGraph laid_out = choose_layouts(std::move(graph), *options.backend, options.parameter_layouts);
+  if (options.recomputes_stage) recompute_stage(laid_out);
   if (options.micro_batches.splits_backward) split_backward(laid_out);
 
   Program program;

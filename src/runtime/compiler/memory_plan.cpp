@@ -150,7 +150,7 @@ class Planner {
     }
     // What is read after the step, or by another stage, lives to its end.
     for (const Node& node : graph_.nodes)
-      if (is_send(node)) lifetime(node.in[0]).touch(static_cast<int>(graph_.nodes.size()));
+      if (sends_from_there(node)) lifetime(node.in[0]).touch(static_cast<int>(graph_.nodes.size()));
     if (graph_.output != kNoValue) lifetime(graph_.output).touch(static_cast<int>(graph_.nodes.size()));
   }
 
@@ -184,7 +184,11 @@ class Planner {
     }
   }
 
-  static bool is_send(const Node& node) { return node.op->name() == Send{}.name(); }
+  // Its input's memory is the message's until that has arrived.
+  static bool sends_from_there(const Node& node) {
+    const auto* send = dynamic_cast<const Send*>(node.op.get());
+    return send != nullptr && send->copies == 0;
+  }
 
   // The parts of a micro-batch's work that other micro-batches may come between.
   int part_of(const Node& node) const {
@@ -204,7 +208,7 @@ class Planner {
           const auto family = static_cast<std::size_t>(families_.root(id));
           const bool crosses = part[family] >= 0 && part[family] != part_of(node);
           part[family] = part_of(node);
-          if (crosses || is_send(node)) kept[family] = true;
+          if (crosses || sends_from_there(node)) kept[family] = true;
         }
     return kept;
   }

@@ -25,6 +25,7 @@ struct CompileOptions {
   bool strict_math = false;
   bool fuse = true;
   Recompute recompute = Recompute::cheap;
+  bool recomputes_stage = false;  // forward work is repeated for backward work
   Precision precision = {};
   std::optional<OptimizerArgs> optimizer;   // training: adds the update
   bool decay_all = false;                   // weight decay on biases and batch norm too

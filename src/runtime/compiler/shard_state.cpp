@@ -20,16 +20,22 @@ class StateSharder {
     for (std::size_t i = 0; i < layout_.buckets.size(); ++i) {
       if (layout_.replication.aside) sum_gradients_aside(i);
       if (layout_.shards(Region::gradients)) scatter_gradients(i);
-      if (layout_.shards(Region::parameters)) {
-        gather_parameters(i, Phase::forward);
-        gather_parameters(i, Phase::backward_input);
-      }
+      if (layout_.shards(Region::parameters))
+        for (const Readers readers : {Readers::forward, Readers::repeated_forward, Readers::backward})
+          gather_parameters(i, readers);
     }
     put_in_nodes();
     return std::move(given_);
   }
 
  private:
+  // Who reads parameters that are gathered once.
+  enum class Readers { forward, repeated_forward, backward };
+  static Readers group_of(const Node& node) {
+    if (node.phase == Phase::forward) return Readers::forward;
+    return node.repeats_forward ? Readers::repeated_forward : Readers::backward;
+  }
+
   struct NewNode {
     std::size_t before = 0;  // this node
     Node node;
@@ -93,16 +99,15 @@ class StateSharder {
         {*last + 1, {std::make_shared<const ReduceScatter>(), {whole}, {part}, graph_.nodes[*last].phase, -1}});
   }
 
-  // For the nodes of forward work, or for all others.
-  void gather_parameters(std::size_t index, Phase phase) {
+  void gather_parameters(std::size_t index, Readers readers) {
     const Bucket& bucket = layout_.buckets[index];
-    const bool forward = phase == Phase::forward;
+    const bool forward = readers == Readers::forward;
     std::map<ValueId, ValueId> gathered;  // parameter -> what the nodes read
     for (const int parameter : bucket.parameters)
       gathered[graph_.parameters[static_cast<std::size_t>(parameter)].value] = kNoValue;
     ValueId whole = kNoValue;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if ((graph_.nodes[i].phase == Phase::forward) != forward) continue;
+      if (group_of(graph_.nodes[i]) != readers) continue;
       for (ValueId& in : graph_.nodes[i].in) {
         const auto found = gathered.find(in);
         if (found == gathered.end()) continue;
@@ -112,7 +117,13 @@ class StateSharder {
               add_part(bucket, fmt::format("parameters {} part", index), Role::parameter, Region::parameters);
           AllGather op;
           op.axis = Axis::data;
-          added_.push_back({i, {std::make_shared<const AllGather>(op), {part}, {whole}, graph_.nodes[i].phase, -1}});
+          added_.push_back({i,
+                            {std::make_shared<const AllGather>(op),
+                             {part},
+                             {whole},
+                             graph_.nodes[i].phase,
+                             -1,
+                             graph_.nodes[i].repeats_forward}});
         }
         if (found->second == kNoValue) found->second = forward ? in : copy_of(in);
         in = found->second;

@@ -188,6 +188,8 @@ Json plan_json(const PlanConfig& plan) {
   json["chunks"] = plan.chunks;
   json["stages"] = !plan.stages.empty() ? Json(plan.stages) : Json(plan.measures_stages ? "measured" : "auto");
   json["cut_after"] = plan.cut_after;
+  json["recompute"] =
+      !plan.recompute.stages.empty() ? Json(plan.recompute.stages) : Json(plan.recompute.all ? "all" : "none");
   json["split"] = Json::array();
   for (const TensorSplit& split : plan.split) json["split"].push_back({{"match", split.match}, {"by", split.by}});
   json["zero"] = plan.zero;

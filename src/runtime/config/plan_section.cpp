@@ -1,6 +1,7 @@
 #include "runtime/config/plan_section.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/config/validate.h"
 
@@ -53,6 +54,20 @@ void check_zero(const ObjectValues& object, const PlanConfig& plan) {
                "'sync' out, or set 'zero' to 0");
 }
 
+StageRecompute read_recompute(const ObjectValues& object, std::int64_t stages) {
+  const FieldValue& value = object.values.all().find("recompute")->second;
+  const auto* listed = std::get_if<std::vector<double>>(&value);
+  if (listed == nullptr) return {.all = object.values.text("recompute") == "all"};
+  StageRecompute recompute;
+  for (const double stage : *listed) {
+    if (stage != std::floor(stage) || stage >= static_cast<double>(stages))
+      fail_field(object, "recompute", *object.node, "there is no stage {:g}: plan.pp is {}, and the first is 0", stage,
+                 stages);
+    recompute.stages.push_back(static_cast<std::int64_t>(stage));
+  }
+  return recompute;
+}
+
 }  // namespace
 
 const NestedType& plan_section() {
@@ -88,6 +103,13 @@ const NestedType& plan_section() {
                    .kind = FieldKind::texts,
                    .fallback = std::vector<std::string>{},
                    .help = "ids of the layers that end a stage, instead of stages"},
+                  {.name = "recompute",
+                   .kind = FieldKind::choice,
+                   .fallback = std::string("none"),
+                   .choices = {"none", "all"},
+                   .help = "stages that keep only what they received, and repeat their forward work before their "
+                           "backward work: all: those that hold more than one micro-batch at a time (the last of 1f1b "
+                           "does not: it would save nothing); or a list of stages, from 0"},
                   {.name = "zero",
                    .fallback = std::int64_t{0},
                    .minimum = 0,
@@ -98,9 +120,10 @@ const NestedType& plan_section() {
                    .minimum = 0,
                    .help = "of gradients and parameters that replicas exchange as one piece: bytes, or a text like "
                            "\"25MB\"; 0: chosen"}},
-             .second_forms = {{"stages",
-                               {.name = "stages", .kind = FieldKind::numbers, .minimum = 1, .maximum = 65536}},
-                              {"bucket", {.name = "bucket", .kind = FieldKind::text}}},
+             .second_forms =
+                 {{"stages", {.name = "stages", .kind = FieldKind::numbers, .minimum = 1, .maximum = 65536}},
+                  {"recompute", {.name = "recompute", .kind = FieldKind::numbers, .minimum = 0, .maximum = 65536}},
+                  {"bucket", {.name = "bucket", .kind = FieldKind::text}}},
              .nested = {{.name = "split",
                          .help = "layers that tensor parallelism divides",
                          .list = true,
@@ -168,6 +191,7 @@ PlanConfig read_plan(const JsonNode* section) {
   plan.cut_after = values.texts("cut_after");
   if (!plan.cut_after.empty() && (!plan.stages.empty() || plan.measures_stages))
     fail_field(object, "cut_after", *section, "'cut_after' and 'stages' both say where to cut: leave one out");
+  plan.recompute = read_recompute(object, plan.pp);
   for (const ObjectValues& split : object.list("split"))
     plan.split.push_back({.match = split.values.text("match"), .by = split.values.text("by")});
   plan.zero = values.integer("zero");

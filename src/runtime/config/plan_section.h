@@ -19,6 +19,14 @@ struct TensorSplit {
   bool operator==(const TensorSplit&) const = default;
 };
 
+// The stages of a pipeline that repeat their forward work for their backward work.
+struct StageRecompute {
+  bool all = false;                       // those that hold more than one micro-batch at a time
+  std::vector<std::int64_t> stages = {};  // these
+
+  bool operator==(const StageRecompute&) const = default;
+};
+
 struct PlanConfig {
   std::string device = "auto";  // "auto", "cpu", "cpu:4" (ranks), "cuda", "cuda:2" (ranks), "cuda#1" (the second)
   std::int64_t dp = 1;
@@ -30,6 +38,7 @@ struct PlanConfig {
   std::vector<std::int64_t> stages = {};    // layers a stage; empty: chosen
   bool measures_stages = false;             // chosen by measured times
   std::vector<std::string> cut_after = {};  // layers that end a stage; empty: as `stages` says
+  StageRecompute recompute = {};
   std::vector<TensorSplit> split = {};
   std::int64_t zero = 0;
   std::int64_t bucket_bytes = 0;  // 0: chosen

@@ -94,6 +94,20 @@ std::vector<std::optional<LayerSplit>> splits_of_layers(const Job& job) {
   return splits;
 }
 
+// A part that holds one micro-batch at a time goes backward right after forward: what it would have to make again has
+// to be in memory all at once either way.
+std::vector<bool> recomputing_parts(const StageRecompute& asked, const Pipeline& pipeline) {
+  std::vector<bool> parts(static_cast<std::size_t>(pipeline.stages * pipeline.chunks), false);
+  for (int stage = 0; stage < pipeline.stages; ++stage) {
+    const bool listed = std::ranges::find(asked.stages, stage) != asked.stages.end();
+    const std::vector<int> slots = assign_slots(pipeline, stage).slots;
+    for (int chunk = 0; chunk < pipeline.chunks; ++chunk)
+      parts[static_cast<std::size_t>(chunk * pipeline.stages + stage)] =
+          listed || (asked.all && slots[static_cast<std::size_t>(chunk)] > 1);
+  }
+  return parts;
+}
+
 }  // namespace
 
 // A replica's part of the micro-batch holds whole groups, or each group lies on whole parts.
@@ -127,6 +141,7 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<co
   check_pipeline(plan.pipeline);
   check_pipedream(job, job_options, plan);
 
+  plan.recomputes = recomputing_parts(job.plan.recompute, plan.pipeline);
   plan.splits = splits_of_layers(job);
   const ModelContext context{.batch = job.train.batch / plan.pipeline.micro_batches / plan.mesh.data,
                              .global_batch = job.train.batch,
@@ -172,6 +187,7 @@ std::vector<ModelOptions> FoldPlan::rank_options(const ModelOptions& job_options
     options.splits = splits;
     options.cut = cut;
     options.part = chunk * pipeline.stages + place.pipeline;
+    options.recomputes_stage = recomputes[static_cast<std::size_t>(options.part)];
     options.micro_batches = {.interleave = mesh.pipeline > 1,
                              .slots = mesh.pipeline > 1 ? actions.slots[static_cast<std::size_t>(chunk)] : 1,
                              .splits_backward = mesh.pipeline > 1 && pipeline.splits_backward()};

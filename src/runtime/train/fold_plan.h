@@ -18,6 +18,7 @@ struct FoldPlan {
   std::vector<std::optional<LayerSplit>> splits;  // of layers, as the plan's rules name them
   StageCut cut;                                   // of the network
   std::vector<int> layers_of_part;                // in the order of parts
+  std::vector<bool> recomputes;                   // by part: whether it repeats its forward work
   int threads = 1;                                // of each rank
   GradientSync sync;                              // of replicas
   int zero = 0;                                   // stage of ZeRO

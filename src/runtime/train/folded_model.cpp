@@ -51,7 +51,10 @@ int threads_of_job(const Job& job, int threads_here, const World& world) {
 FoldedModel::FoldedModel(const Job& job, const World* world) : job_(job), world_(world) {
   const int first_gpu = first_gpu_here(job, world);
   ModelOptions options = model_options(job, first_gpu);
-  if (world != nullptr) options.threads = threads_of_job(job, options.threads, *world);
+  if (world != nullptr) {
+    options.threads = threads_of_job(job, options.threads, *world);
+    options.sums_aside = true;  // a process that is ahead need not wait for the others at every step's end
+  }
   std::vector<double> measured = measure_for_stages(job, options);
   if (world != nullptr && !measured.empty()) {
     const std::size_t layers = measured.size();

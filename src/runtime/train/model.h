@@ -27,7 +27,8 @@ struct ModelOptions {
   bool strict_math = false;
   bool fuse = true;
   Recompute recompute = Recompute::cheap;
-  bool graphs = true;  // steps of a GPU are recorded and replayed
+  bool recomputes_stage = false;  // forward work is repeated for backward work
+  bool graphs = true;             // steps of a GPU are recorded and replayed
   DType precision = DType::f32;
   LossScaling loss_scaling = {};  // where a layer is in f16
   OptimizerArgs optimizer;
@@ -38,6 +39,7 @@ struct ModelOptions {
   GradientSync sync = {};                              // how replicas agree
   int zero = 0;                                        // what replicas keep only parts of: ZeRO's stage
   std::size_t bucket_bytes = 0;                        // of what replicas exchange as one piece; 0: chosen
+  bool sums_aside = false;                             // of gradients, bucket by bucket while backward work goes on
   const RankGroups* ranks = nullptr;                   // null: programs that are only looked at, or a single rank's
   std::vector<std::optional<LayerSplit>> splits = {};  // of layers, among tensor ranks; none: chosen
   StageCut cut = {};                                   // of the network into parts; the default: one part

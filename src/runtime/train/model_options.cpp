@@ -28,6 +28,12 @@ void say_what_is_computed_in_float(const Job& job, const ModelOptions& options) 
     spdlog::info("bf16: {}; numbers are stored in 16 bits and computed in float", cpu::why_no_bf16());
 }
 
+// A GPU adds up gradients while it works. The host's cores have only so much time for both: there one sum at the end
+// costs least, unless the job names a size of buckets.
+bool sums_aside(const Job& job, const Device& device) {
+  return !device.host_memory() || job.plan.bucket_bytes > 0;
+}
+
 }  // namespace
 
 ModelOptions model_options(const Job& job, int gpu) {
@@ -37,6 +43,7 @@ ModelOptions model_options(const Job& job, int gpu) {
   options.backend = choice.backend;
   options.device = choice.device;
   options.graphs = train.graphs;
+  options.sums_aside = sums_aside(job, *options.device);
   options.batch = train.batch;
   options.accumulate = train.accumulate;
   options.bn_group = train.bn_group;

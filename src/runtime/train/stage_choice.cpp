@@ -52,15 +52,17 @@ std::vector<int> cut_stages(const Job& job, int parts) {
 // What layers make a stage keep, by layer, before it is compiled: a guess that leaves out scratch, and what fusion and
 // recomputation save.
 struct LayerBytes {
-  std::vector<double> state;  // parameters, gradients, the optimiser's
-  std::vector<double> kept;   // of one micro-batch, from forward to backward work
+  std::vector<double> state;    // parameters, gradients, the optimiser's
+  std::vector<double> kept;     // of one micro-batch, from forward to backward work
+  std::vector<double> entered;  // of one micro-batch, made before the layer for it or for a later one; 0 for the images
 };
 
 LayerBytes layer_bytes(const Graph& whole, const ModelOptions& options, bool accumulates) {
   const auto bytes_of = [&](ValueId id) {
     return static_cast<double>(TensorDesc{whole[id].shape, whole[id].dtype, {}}.bytes());
   };
-  LayerBytes bytes{std::vector<double>(whole.layers.size(), 0.0), std::vector<double>(whole.layers.size(), 0.0)};
+  const std::vector<double> zeros(whole.layers.size(), 0.0);
+  LayerBytes bytes{zeros, zeros, zeros};
   const double copies =
       2 + static_cast<double>(optimizer_state_names(options.optimizer).size()) + (accumulates ? 1 : 0);
   for (std::size_t l = 0; l < whole.layers.size(); ++l)
@@ -75,12 +77,39 @@ LayerBytes layer_bytes(const Graph& whole, const ModelOptions& options, bool acc
       for (const ValueId id : node.out)
         if (wanted[static_cast<std::size_t>(id)] && whole[id].role == Role::activation)
           bytes.kept[static_cast<std::size_t>(node.layer)] += bytes_of(id);
+  for (std::size_t made_by = 0; made_by < whole.layers.size(); ++made_by) {
+    const ValueId out = whole.layers[made_by].out;
+    std::size_t last = made_by;  // reader
+    for (std::size_t l = made_by + 1; l < whole.layers.size(); ++l)
+      if (std::ranges::find(whole.layers[l].in, out) != whole.layers[l].in.end()) last = l;
+    for (std::size_t l = made_by + 1; l <= last; ++l) bytes.entered[l] += bytes_of(out);
+  }
   return bytes;
 }
 
-// A loss that was added goes with the last layer.
-void join_added_loss(std::vector<double>& of_layers, std::size_t layers) {
-  for (; of_layers.size() > layers; of_layers.pop_back()) of_layers[of_layers.size() - 2] += of_layers.back();
+// Sums over runs of layers. A loss that was added goes with the last layer.
+class RunSums {
+ public:
+  RunSums(std::vector<double> of_layers, int layers) : until_(static_cast<std::size_t>(layers) + 1, 0.0) {
+    for (; std::ssize(of_layers) > layers; of_layers.pop_back()) of_layers[of_layers.size() - 2] += of_layers.back();
+    std::partial_sum(of_layers.begin(), of_layers.end(), until_.begin() + 1);
+  }
+  double operator()(int begin, int end) const {
+    return until_[static_cast<std::size_t>(end)] - until_[static_cast<std::size_t>(begin)];
+  }
+
+ private:
+  std::vector<double> until_;
+};
+
+// Measured times are of forward and backward work together: how much of a layer's is forward is estimated.
+LayerCosts costs_of_layers(const Graph& whole, std::span<const double> measured) {
+  LayerCosts costs = layer_costs(whole);
+  for (std::size_t l = 0; l < measured.size(); ++l) {
+    if (costs.all[l] > 0) costs.forward[l] *= measured[l] / costs.all[l];
+    costs.all[l] = measured[l];
+  }
+  return costs;
 }
 
 }  // namespace
@@ -90,32 +119,37 @@ std::vector<int> choose_stages(const Job& job, const ModelOptions& options, cons
   const int parts = part_count(plan);
   if (!job.plan.cut_after.empty()) return cut_stages(job, parts);
   if (!job.plan.stages.empty()) return listed_stages(job, parts);
-  const std::size_t layers = job.model.layers.size();
-  std::vector<double> costs =
-      measured.empty() ? layer_costs(whole) : std::vector<double>(measured.begin(), measured.end());
-  join_added_loss(costs, layers);
+  const auto layers = static_cast<int>(job.model.layers.size());
+  const LayerCosts costs = costs_of_layers(whole, measured);
+  const RunSums cost_of_all(costs.all, layers);
+  const RunSums cost_of_forward(costs.forward, layers);
+  const PartCost cost = [&](int part, int begin, int end) {
+    const bool repeats = plan.recomputes[static_cast<std::size_t>(part)];
+    return cost_of_all(begin, end) + (repeats ? cost_of_forward(begin, end) : 0);
+  };
 
-  LayerBytes bytes = layer_bytes(whole, options, plan.pipeline.micro_batches > 1);
-  join_added_loss(bytes.state, layers);
-  join_added_loss(bytes.kept, layers);
+  const LayerBytes bytes = layer_bytes(whole, options, plan.pipeline.micro_batches > 1);
+  const RunSums state_of(bytes.state, layers);
+  const RunSums kept_of(bytes.kept, layers);
   std::vector<double> slots;  // micro-batches that a part keeps at once
   for (int part = 0; part < parts; ++part)
     slots.push_back(assign_slots(plan.pipeline, part % plan.pipeline.stages)
                         .slots[static_cast<std::size_t>(part / plan.pipeline.stages)]);
   const auto needs = [&](int part, int begin, int end) {
-    const auto sum = [&](const std::vector<double>& of) {
-      return std::accumulate(of.begin() + begin, of.begin() + end, 0.0);
-    };
-    return sum(bytes.state) + slots[static_cast<std::size_t>(part)] * sum(bytes.kept);
+    const auto at = static_cast<std::size_t>(part);
+    if (!plan.recomputes[at]) return state_of(begin, end) + slots[at] * kept_of(begin, end);
+    // What comes in and goes out with each micro-batch, and the activations of the one that goes backward.
+    const auto entered = [&](int layer) { return layer < layers ? bytes.entered[static_cast<std::size_t>(layer)] : 0; };
+    return state_of(begin, end) + slots[at] * (entered(begin) + entered(end)) + kept_of(begin, end);
   };
   // A rank's memory is for all its chunks.
   const double limit = static_cast<double>(memory_limit(job, *options.device)) / plan.pipeline.chunks;
   // Some of it is better left for what the guess leaves out.
   for (const double share : {0.95, 1.0}) {
     const PartFits fits = [&](int part, int begin, int end) { return needs(part, begin, end) <= share * limit; };
-    if (std::vector<int> balanced = balance_parts(costs, parts, fits); !balanced.empty()) return balanced;
+    if (std::vector<int> balanced = balance_parts(layers, parts, cost, fits); !balanced.empty()) return balanced;
   }
-  return balance_parts(costs, parts);  // none seems to fit: the exact plan of the memory will tell
+  return balance_parts(layers, parts, cost);  // none seems to fit: the exact plan of the memory will tell
 }
 
 }  // namespace trifold

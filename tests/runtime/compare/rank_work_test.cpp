@@ -45,6 +45,7 @@ TEST(RankWork, OfATurnIsWhatWasAdded) {
   after.kernels[kForward] += 1;
   after.collectives[kUpdate] += 2;
   after.accumulating += 3;
+  after.repeating += 4;
   after.messages += 5;
   after.copying += 6;
   after.idle += 7;
@@ -53,6 +54,7 @@ TEST(RankWork, OfATurnIsWhatWasAdded) {
   EXPECT_DOUBLE_EQ(turn.kernels[kWeight], 0);
   EXPECT_DOUBLE_EQ(turn.collectives[kUpdate], 2);
   EXPECT_DOUBLE_EQ(turn.accumulating, 3);
+  EXPECT_DOUBLE_EQ(turn.repeating, 4);
   EXPECT_DOUBLE_EQ(turn.messages, 5);
   EXPECT_DOUBLE_EQ(turn.copying, 6);
   EXPECT_DOUBLE_EQ(turn.idle, 7);
@@ -99,6 +101,17 @@ TEST(Forecast, CountsUnevenStages) {
   const std::vector<RankWork> uneven = {stage_work(4, 4, 4, 0), stage_work(12, 12, 12, 0)};
   EXPECT_GT(forecast(pipeline, {.pipeline = 2}, 1, uneven).bubble,
             2 * forecast(pipeline, {.pipeline = 2}, 1, even).bubble);
+}
+
+// What a stage repeats is part of its backward work, but waits for no gradient.
+TEST(Forecast, LetsStagesRepeatForwardWorkWhileTheyWait) {
+  const Pipeline pipeline{.stages = 2, .micro_batches = 1};
+  RankWork repeats = stage_work(1, 2, 1, 0);
+  repeats.repeating = 1;
+  const PipelineForecast found =
+      forecast(pipeline, {.pipeline = 2}, 1, std::vector<RankWork>{repeats, stage_work(1, 1, 1, 0)});
+  EXPECT_EQ(found.stage_seconds, (std::vector<double>{4, 3}));
+  EXPECT_NEAR(found.bubble, (2 + 3) / 2.0, 1e-9) << "6 in all, as without";
 }
 
 // A stage that ends early updates early, and waits for the others after it.

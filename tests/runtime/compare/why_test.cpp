@@ -52,6 +52,16 @@ TEST(Why, NamesWorkThatIsDoneTwice) {
             "50.0 ms a step longer (48 %): +50.0 ms of compute (recomputation: 1.50 times the arithmetic)");
 }
 
+TEST(Why, TellsRepeatedWorkFromWorkThatIsNotSplit) {
+  PlanResult plan = with({.pipeline = 2, .tensor = 2}, 1, {150, 0, 0, 1, 4});
+  plan.arithmetic = 1.4;
+  plan.repeated = 0.3;
+  EXPECT_EQ(why(plan, fastest(), 4),
+            "50.0 ms a step longer (48 %): +50.0 ms of compute (recomputation: 1.40 times the arithmetic)");
+  plan.repeated = 0.1;
+  EXPECT_NE(why(plan, fastest(), 4).find("every rank computes the layers that are not split"), std::string::npos);
+}
+
 TEST(Why, NamesArithmeticOnlyWhereItIsTheCause) {
   PlanResult plan = with({.tensor = 2}, 1, {150, 0, 0, 1, 4});
   plan.arithmetic = 1.02;

@@ -223,6 +223,15 @@ TEST(Job, TheResolvedJobLoadsAsAnEqualJob) {
   }
 }
 
+TEST(Job, TheResolvedPlanLoadsAsAnEqualPlan) {
+  for (const char* plan : {"pp=2,recompute=all", "pp=3,recompute=[0,2],schedule=zero-bubble,micro_batches=4",
+                           "dp=2,zero=3,bucket=25MB", "pp=2,stages=[1,1],sync.type=topk", "pp=2,stages=measured"}) {
+    const Job job = parse_job(job_with_train("{}"), "job.json", parse_plan(plan));
+    EXPECT_FALSE(job.plan == PlanConfig{}) << plan;
+    EXPECT_TRUE(parse_job(to_json_text(job), "resolved.json").plan == job.plan) << plan;
+  }
+}
+
 TEST(Job, EqualityNotices) {
   const Job job = parse_job(job_with_train("{}"), "job.json");
   Job other = job;

@@ -40,44 +40,58 @@ PlanConfig blocks() {
   return {.tp = 4, .split = {{"*", "none"}, {"fc1", "blocks"}}};
 }
 
+PlanConfig recomputing(PlanConfig plan) {
+  plan.recompute.all = true;
+  return plan;
+}
+
 std::vector<NamedPlan> plans() {
-  return {{"dp2", {.dp = 2}},
-          {"dp4", {.dp = 4}},
-          {"dp2_accumulate", {.dp = 2}, 2},
-          {"tp2_auto", {.tp = 2}},
-          {"tp2_in", by("in_channels")},
-          {"tp2_out", by("out_channels")},
-          {"tp2_rows", rows(2)},
-          {"tp3_rows", rows(3)},
-          {"tp4_rows", rows(4)},
-          {"tp4_blocks", blocks()},
-          {"pp2_gpipe", pipeline(2, "gpipe")},
-          {"pp2_1f1b", pipeline(2, "1f1b")},
-          {"pp3_gpipe", pipeline(3, "gpipe")},
-          {"pp3_1f1b", pipeline(3, "1f1b")},
-          {"pp4_gpipe", pipeline(4, "gpipe")},
-          {"pp4_1f1b", pipeline(4, "1f1b")},
-          {"pp2_interleaved", pipeline(2, "interleaved", 2)},
-          {"pp4_interleaved", pipeline(4, "interleaved", 2)},
-          {"pp2_zero_bubble", pipeline(2, "zero-bubble")},
-          {"pp3_zero_bubble", pipeline(3, "zero-bubble")},
-          {"pp4_zero_bubble", pipeline(4, "zero-bubble")},
-          {"pp4_zero_bubble_h2", pipeline(4, "zero-bubble-h2")},
-          {"dp2_zero1", {.dp = 2, .zero = 1, .bucket_bytes = 2000}},
-          {"dp4_zero2", {.dp = 4, .zero = 2, .bucket_bytes = 2000}},
-          {"dp2_zero2_accumulate", {.dp = 2, .zero = 2}, 2},
-          {"dp2_zero3", {.dp = 2, .zero = 3, .bucket_bytes = 2000}},
-          {"dp4_zero3_accumulate", {.dp = 4, .zero = 3, .bucket_bytes = 2000}, 2},
-          {"dp2_tp2_zero3", {.dp = 2, .tp = 2, .zero = 3, .bucket_bytes = 2000}},
-          {"dp2_pp2_zero1", {.dp = 2, .pp = 2, .micro_batches = 2, .zero = 1, .bucket_bytes = 2000}},
-          {"dp2_pp2_zero2", {.dp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 2, .zero = 2}},
-          {"dp2_pp2_zero3", {.dp = 2, .pp = 2, .micro_batches = 2, .zero = 3, .bucket_bytes = 2000}},
-          {"dp2_tp2", {.dp = 2, .tp = 2}},
-          {"dp2_tp2_rows", {.dp = 2, .tp = 2, .split = {{"*", "rows"}}}},
-          {"tp2_pp2_rows", {.tp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 4, .split = {{"*", "rows"}}}},
-          {"dp2_pp2", {.dp = 2, .pp = 2, .micro_batches = 2}},
-          {"tp2_pp2", {.tp = 2, .pp = 2, .micro_batches = 4}},
-          {"dp2_tp2_pp2", {.dp = 2, .tp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 2}}};
+  return {
+      {"dp2", {.dp = 2}},
+      {"dp4", {.dp = 4}},
+      {"dp2_accumulate", {.dp = 2}, 2},
+      {"tp2_auto", {.tp = 2}},
+      {"tp2_in", by("in_channels")},
+      {"tp2_out", by("out_channels")},
+      {"tp2_rows", rows(2)},
+      {"tp3_rows", rows(3)},
+      {"tp4_rows", rows(4)},
+      {"tp4_blocks", blocks()},
+      {"pp2_gpipe", pipeline(2, "gpipe")},
+      {"pp2_1f1b", pipeline(2, "1f1b")},
+      {"pp3_gpipe", pipeline(3, "gpipe")},
+      {"pp3_1f1b", pipeline(3, "1f1b")},
+      {"pp4_gpipe", pipeline(4, "gpipe")},
+      {"pp4_1f1b", pipeline(4, "1f1b")},
+      {"pp2_interleaved", pipeline(2, "interleaved", 2)},
+      {"pp4_interleaved", pipeline(4, "interleaved", 2)},
+      {"pp2_zero_bubble", pipeline(2, "zero-bubble")},
+      {"pp3_zero_bubble", pipeline(3, "zero-bubble")},
+      {"pp4_zero_bubble", pipeline(4, "zero-bubble")},
+      {"pp4_zero_bubble_h2", pipeline(4, "zero-bubble-h2")},
+      {"pp2_1f1b_recompute", recomputing(pipeline(2, "1f1b"))},
+      {"pp3_gpipe_recompute", recomputing(pipeline(3, "gpipe"))},
+      {"pp3_zero_bubble_recompute", recomputing(pipeline(3, "zero-bubble"))},
+      {"pp2_interleaved_recompute", recomputing(pipeline(2, "interleaved", 2))},
+      {"dp2_tp2_pp2_recompute", recomputing({.dp = 2, .tp = 2, .pp = 2, .micro_batches = 2})},
+      {"dp2_pp2_zero3_recompute", recomputing({.dp = 2, .pp = 2, .micro_batches = 2, .zero = 3, .bucket_bytes = 2000})},
+      {"dp2_buckets", {.dp = 2, .bucket_bytes = 2000}},
+      {"dp2_tp2_buckets", {.dp = 2, .tp = 2, .bucket_bytes = 2000}},
+      {"dp2_zero1", {.dp = 2, .zero = 1, .bucket_bytes = 2000}},
+      {"dp4_zero2", {.dp = 4, .zero = 2, .bucket_bytes = 2000}},
+      {"dp2_zero2_accumulate", {.dp = 2, .zero = 2}, 2},
+      {"dp2_zero3", {.dp = 2, .zero = 3, .bucket_bytes = 2000}},
+      {"dp4_zero3_accumulate", {.dp = 4, .zero = 3, .bucket_bytes = 2000}, 2},
+      {"dp2_tp2_zero3", {.dp = 2, .tp = 2, .zero = 3, .bucket_bytes = 2000}},
+      {"dp2_pp2_zero1", {.dp = 2, .pp = 2, .micro_batches = 2, .zero = 1, .bucket_bytes = 2000}},
+      {"dp2_pp2_zero2", {.dp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 2, .zero = 2}},
+      {"dp2_pp2_zero3", {.dp = 2, .pp = 2, .micro_batches = 2, .zero = 3, .bucket_bytes = 2000}},
+      {"dp2_tp2", {.dp = 2, .tp = 2}},
+      {"dp2_tp2_rows", {.dp = 2, .tp = 2, .split = {{"*", "rows"}}}},
+      {"tp2_pp2_rows", {.tp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 4, .split = {{"*", "rows"}}}},
+      {"dp2_pp2", {.dp = 2, .pp = 2, .micro_batches = 2}},
+      {"tp2_pp2", {.tp = 2, .pp = 2, .micro_batches = 4}},
+      {"dp2_tp2_pp2", {.dp = 2, .tp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 2}}};
 }
 
 struct NamedNetwork {
@@ -193,6 +207,47 @@ TEST(FoldedBatchNorm, GroupsMaySpanReplicas) {
       expect_losses_near(folded, single, 1e-4);
     }
   }
+}
+
+// --- buckets
+
+// Sums of gradients, in order: 's' begun aside, 'j' joined, 'a' made at once.
+std::string sums_of(const FoldedModel& model) {
+  std::string order;
+  for (const Node& node : model.chunks(0).front()->training().program().graph.nodes) {
+    if (node.layer >= 0) continue;  // a layer's are batch norm's
+    if (const auto* sum = dynamic_cast<const AllReduce*>(node.op.get())) order += sum->aside ? 's' : 'a';
+    if (node.op->name() == JoinSums{}.name()) order += 'j';
+  }
+  return order;
+}
+
+TEST(FoldedBuckets, AreAddedUpAsideWhereTheJobNamesTheirSize) {
+  EXPECT_EQ(sums_of(FoldedModel(fold_job(small_vgg(), {.dp = 2}, {}))), "a");
+  const std::string order = sums_of(FoldedModel(fold_job(small_vgg(), {.dp = 2, .bucket_bytes = 2000}, {})));
+  EXPECT_GT(order.size(), 4U);
+  EXPECT_EQ(order, std::string(order.size() - 1, 's') + 'j');
+  FoldOptions accumulates;
+  accumulates.accumulate = 2;
+  EXPECT_EQ(sums_of(FoldedModel(fold_job(small_vgg(), {.dp = 2, .bucket_bytes = 2000}, accumulates))), "a")
+      << "a micro-batch's gradients are not the update's";
+}
+
+// Sums are made number by number in the order of ranks, however many are sent together. Groups of batch norm that lie
+// on several replicas are added up while others are under way.
+TEST(FoldedBuckets, GiveTheBitsOfOneSum) {
+  for (const std::int64_t group : {4, 16})
+    for (const auto& make : {small_vgg, small_resnet})
+      for (const std::int64_t replicas : {2, 4}) {
+        FoldOptions options;
+        options.bn_group = group;
+        options.optimizer.momentum = 0.9;
+        options.optimizer.clip_norm = 0.5;
+        const FoldRun whole = run_fold(make(), {.dp = replicas}, options);
+        const FoldRun buckets = run_fold(make(), {.dp = replicas, .bucket_bytes = 2000}, options);
+        EXPECT_EQ(buckets.losses, whole.losses);
+        EXPECT_TRUE(buckets.parameters == whole.parameters);
+      }
 }
 
 // Values go between rows, channels and whole, each way.
