@@ -6,11 +6,12 @@
 #include "kernels/cpu/simd/isa.h"
 #include "kernels/gpu_plugin.h"
 #include "runtime/core/parallel.h"
+#include "runtime/profile/machine_roofs.h"
 
 namespace trifold {
 namespace {
 
-void print_devices(bool as_json) {
+void print_devices(bool as_json, bool measure) {
   const GpuSearch& found = find_gpus();
   const std::vector<GpuInfo> gpus = found.plugin == nullptr ? std::vector<GpuInfo>() : found.plugin->gpus();
   const char* isa = cpu::isa_name(cpu::active_isa());
@@ -24,6 +25,8 @@ void print_devices(bool as_json) {
                               {"multiprocessors", gpu.multiprocessors},
                               {"capability", gpu.capability}});
     if (gpus.empty()) json["why_no_gpu"] = found.why_not;
+    if (measure)
+      json["roofs"] = nlohmann::json::parse(to_json_text(roofs_of_machine(thread_count(), roofs_file(), true)));
     fmt::print("{}\n", json.dump());
     return;
   }
@@ -32,6 +35,7 @@ void print_devices(bool as_json) {
     fmt::print("{:<8} {}, {:.1f} GB, {} multiprocessors, compute capability {}\n", gpu.device, gpu.name,
                static_cast<double>(gpu.memory_bytes) / 1e9, gpu.multiprocessors, gpu.capability);
   if (gpus.empty()) fmt::print("no GPU: {}\n", found.why_not);
+  if (measure) fmt::print("measured: {}\n", to_text(roofs_of_machine(thread_count(), roofs_file(), true)));
 }
 
 }  // namespace
@@ -40,7 +44,11 @@ void add_devices_command(CLI::App& app) {
   auto* command = app.add_subcommand("devices", "lists the devices that jobs can run on");
   auto as_json = std::make_shared<bool>(false);
   command->add_flag("--json", *as_json, "for scripts");
-  command->callback([as_json] { print_devices(*as_json); });
+  auto measure = std::make_shared<bool>(false);
+  command->add_flag(
+      "--measure", *measure,
+      "measures what the CPU can do at most (products, memory, sums between ranks) and keeps the best for profile");
+  command->callback([as_json, measure] { print_devices(*as_json, *measure); });
 }
 
 }  // namespace trifold

@@ -17,7 +17,8 @@ namespace gpusim {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kSlotBytes = std::size_t{1} << 30;  // of address space; pages come when they are written
+// Of address space; pages come when they are written. Programs that make many communicators have room for all of them.
+constexpr std::size_t kSlotBytes = std::size_t{64} << 20;
 
 std::size_t header_bytes() {
   return (sizeof(BoardHeader) + kPage - 1) / kPage * kPage;
@@ -74,7 +75,7 @@ std::byte* SharedBoard::data(int number, const BoardSlot& slot) const {
 
 void SharedBoard::reserve(int number, const BoardSlot& slot, std::size_t bytes) const {
   if (bytes == 0) return;
-  if (bytes > kSlotBytes) fatal(Finding::unsupported, "NCCL: more than 1 GiB in one operation");
+  if (bytes > kSlotBytes) fatal(Finding::unsupported, "NCCL: more than 64 MiB in one operation");
   const std::size_t offset = offset_of(number, static_cast<int>(&slot - rank(number).slots));
   if (posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
     fatal(Finding::unsupported, "NCCL: no room in shared memory (/dev/shm) for " + std::to_string(bytes) + " bytes");

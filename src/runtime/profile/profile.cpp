@@ -1,0 +1,277 @@
+#include "runtime/profile/profile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include <unistd.h>
+
+#include "runtime/compare/traffic.h"
+#include "runtime/core/error.h"
+#include "runtime/core/parallel.h"
+#include "runtime/profile/trace_writer.h"
+#include "runtime/train/folded_model.h"
+#include "runtime/train/job_data.h"
+
+namespace trifold {
+namespace {
+
+using Clock = Span::Clock;
+
+constexpr double kLatencyLaunches = 4;  // a kernel that takes no longer than so many empty ones is bound by starting it
+
+double ms_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double, std::milli>(end - begin).count();
+}
+
+const char* phase_name(const Node& node) {
+  if (exchange_of(node) != nullptr) return "communication";
+  switch (node.phase) {
+    case Phase::forward:
+      return "forward";
+    case Phase::backward_input:
+      return "input gradient";
+    case Phase::backward_weight:
+      return "weight gradient";
+    case Phase::update:
+      return "update";
+  }
+  return "?";
+}
+
+// A node's work by the roofs of the threads that do it.
+class RoofModel {
+ public:
+  RoofModel(const MachineRoofs& roofs, int threads)
+      : roofs_(roofs), share_(std::min(1.0, static_cast<double>(threads) / roofs.threads)) {}
+
+  struct Limit {
+    double ms = 0;
+    const char* bound = "";
+  };
+  Limit limit(double flops, double bytes, bool bf16) const {
+    const double peak = share_ * (bf16 && roofs_.bf16_gflops > 0 ? roofs_.bf16_gflops : roofs_.fp32_gflops);
+    const double stream = share_ * (bytes <= share_ * roofs_.cache_bytes ? roofs_.cache_gbps : roofs_.memory_gbps);
+    const double compute_ms = flops / peak / 1e6;
+    const double memory_ms = bytes / stream / 1e6;
+    return compute_ms >= memory_ms ? Limit{compute_ms, "compute"} : Limit{memory_ms, "memory"};
+  }
+  double latency_ms() const { return kLatencyLaunches * roofs_.launch_us / 1e3; }
+
+ private:
+  const MachineRoofs& roofs_;
+  double share_;
+};
+
+// What one rank's spans come to.
+class RankProfile {
+ public:
+  RankProfile(const FoldedModel& model, int rank) : rank_(rank) {
+    for (const auto& chunk : model.chunks(rank)) {
+      programs_.push_back(&chunk->training().program());
+      nodes_.emplace_back(programs_.back()->graph.nodes.size());
+    }
+  }
+
+  void add(const std::vector<Span>& spans) {
+    count_ += static_cast<std::int64_t>(spans.size());
+    for (const Span& span : spans) {
+      const double ms = ms_between(span.begin, span.end);
+      noted_ms_ += ms;
+      if (span.kind == Span::Kind::input)
+        input_.add(ms);
+      else if (span.kind == Span::Kind::settle)
+        settle_.add(ms);
+      else
+        nodes_[static_cast<std::size_t>(span.chunk)][static_cast<std::size_t>(span.node)].add(ms);
+    }
+  }
+
+  // `loading_ms`: all ranks waited for the loader; `idle_ms`: this one for the others, before and after its steps.
+  std::vector<ProfileRow> rows(double wall_ms, double loading_ms, double idle_ms, int steps,
+                               const RoofModel& roofs) const {
+    std::vector<ProfileRow> rows;
+    for (std::size_t chunk = 0; chunk < nodes_.size(); ++chunk)
+      for (std::size_t node = 0; node < nodes_[chunk].size(); ++node)
+        if (nodes_[chunk][node].calls > 0) rows.push_back(row_of(*programs_[chunk], node, nodes_[chunk][node], roofs));
+    const auto add = [&](const char* name, const char* phase, const Times& times, const char* bound = "") {
+      if (times.calls == 0) return;
+      ProfileRow row{.name = name, .phase = phase, .rank = rank_};
+      times.to(row);
+      row.bound = bound;
+      rows.push_back(row);
+    };
+    const auto whole = [&](double ms) {
+      return Times{.calls = steps, .total = std::max(0.0, ms), .min = ms / steps, .max = ms / steps};
+    };
+    add("copy batch", "input", input_);
+    add("wait for data", "input", whole(loading_ms), "waiting");
+    add("wait for the receiver", "communication", settle_, "waiting");
+    add("idle", "idle", whole(idle_ms), "waiting");
+    add("between kernels", "host", whole(wall_ms - noted_ms_ - loading_ms - idle_ms));
+    return rows;
+  }
+
+  std::int64_t count() const { return count_; }
+
+ private:
+  struct Times {
+    std::int64_t calls = 0;
+    double total = 0, min = 0, max = 0;  // ms
+
+    void add(double ms) {
+      min = calls == 0 ? ms : std::min(min, ms);
+      max = std::max(max, ms);
+      total += ms;
+      ++calls;
+    }
+    void to(ProfileRow& row) const {
+      row.calls = calls;
+      row.total_ms = total;
+      row.min_ms = min;
+      row.max_ms = max;
+    }
+  };
+
+  ProfileRow row_of(const Program& program, std::size_t index, const Times& times, const RoofModel& roofs) const {
+    const Node& node = program.graph.nodes[index];
+    ProfileRow row{.name = std::string(node.op->name()),
+                   .implementation = program.kernels[index]->implementation(),
+                   .layer = node.layer < 0 ? "" : program.graph.layers[static_cast<std::size_t>(node.layer)].id,
+                   .phase = phase_name(node),
+                   .rank = rank_};
+    times.to(row);
+    const auto calls = static_cast<double>(times.calls);
+    if (exchange_of(node) != nullptr) {
+      const auto size = [&](const std::vector<ValueId>& ids) {
+        return ids.empty() ? 0.0 : static_cast<double>(program.descs[static_cast<std::size_t>(ids[0])].bytes());
+      };
+      row.bytes = calls * std::max(size(node.in), size(node.out));
+      row.bound = "waiting";
+      return row;
+    }
+    const double flops = program.flops(node);
+    const double bytes = program.bytes_moved(node);
+    const bool bf16 = !node.in.empty() && program.descs[static_cast<std::size_t>(node.in[0])].dtype == DType::bf16;
+    const RoofModel::Limit limit = roofs.limit(flops, bytes, bf16);
+    row.flops = calls * flops;
+    row.bytes = calls * bytes;
+    row.roof_ms = calls * limit.ms;
+    const bool far = limit.ms < 0.5 * row.mean_ms();
+    row.bound = far && row.mean_ms() < roofs.latency_ms() ? "latency" : limit.bound;
+    return row;
+  }
+
+  int rank_;
+  std::vector<const Program*> programs_;   // by chunk
+  std::vector<std::vector<Times>> nodes_;  // by chunk and node
+  Times input_, settle_;
+  double noted_ms_ = 0;
+  std::int64_t count_ = 0;
+};
+
+// Two looks at the clock and a note: what a span costs the step that it is of.
+double span_cost_us() {
+  constexpr int kSpans = 20000;
+  SpanLog log;
+  double best = 1e9;
+  for (int run = 0; run < 5; ++run) {
+    log.clear();
+    const auto begin = Clock::now();
+    for (int i = 0; i < kSpans; ++i) {
+      const auto now = Clock::now();
+      log.add(Span::Kind::node, i, now, Clock::now());
+    }
+    best = std::min(best, 1e3 * ms_between(begin, Clock::now()) / kSpans);
+  }
+  return best;
+}
+
+}  // namespace
+
+double Profile::attributed() const {
+  double host = 0;
+  for (const ProfileRow& row : rows)
+    if (row.phase == "host") host += row.total_ms;
+  return 1 - host / all_ms();
+}
+
+Profile profile(const Job& given, const ProfileOptions& options) {
+  Job job = given;
+  const auto cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  Profile found{.job = job.name, .batch = job.train.batch, .steps = options.steps};
+  found.roofs = roofs_of_machine(cores, roofs_file());
+  const auto data = open_split(job, Split::train);
+  job.model.class_weights = loss_class_weights(job, *data);
+  FoldedModel model(job);
+  if (!model.device().host_memory())
+    fail_input(
+        "profile times kernels on the CPU's clock, which says nothing of a GPU; use --devices cpu, or Nsight for a "
+        "GPU");
+  model.initialize(job.train.seed);
+  found.ranks = model.plan().mesh.size();
+  found.threads = model.plan().threads;
+  found.stages = model.plan().mesh.pipeline;
+  found.span_us = span_cost_us();
+
+  const std::unique_ptr<Loader> loader = make_training_loader(job, data, 0, 0, model.batch_share());
+  const std::int64_t steps_per_epoch = loader->steps_per_epoch();
+  std::int64_t done = 0;
+  const auto step = [&] {
+    const auto begin = Clock::now();
+    const Batch& batch = loader->next();
+    const auto loaded = Clock::now();
+    model.start_step(&batch, {.seed = job.train.seed,
+                              .first_sample = 0,
+                              .learning_rate = learning_rate(job.train.schedule, done, steps_per_epoch,
+                                                             steps_per_epoch * job.train.epochs),
+                              .updates = done + 1});
+    loader->release();
+    const double loss = model.finish_step().loss;
+    if (!std::isfinite(loss)) fail_runtime("the loss became {} at step {}; lower train.optimizer.lr", loss, done + 1);
+    ++done;
+    return std::tuple(begin, loaded, Clock::now());
+  };
+  for (int i = 0; i < options.warmup; ++i) step();
+
+  std::vector<SpanLog> logs(static_cast<std::size_t>(found.ranks));
+  std::vector<RankProfile> ranks;
+  std::vector<double> idle_before;
+  for (int rank = 0; rank < found.ranks; ++rank) {
+    ranks.emplace_back(model, rank);
+    idle_before.push_back(model.seconds(rank).idle);
+  }
+  std::unique_ptr<TraceWriter> trace;
+  if (!options.trace.empty()) trace = std::make_unique<TraceWriter>(options.trace, model);
+  model.time_steps(true, logs);
+  double loading_ms = 0;
+  for (int i = 0; i < options.steps; ++i) {
+    const auto [begin, loaded, end] = step();
+    found.wall_ms += ms_between(begin, end);
+    loading_ms += ms_between(begin, loaded);
+    if (trace) trace->write_step({.number = i, .begin = begin, .loaded = loaded, .end = end}, logs);
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      ranks[rank].add(logs[rank].spans());
+      logs[rank].clear();
+    }
+  }
+  model.time_steps(false);
+  if (trace) trace->finish();
+
+  const RoofModel roofs(found.roofs, found.threads);
+  for (int rank = 0; rank < found.ranks; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    const double idle_ms = 1e3 * (model.seconds(rank).idle - idle_before[index]);
+    for (ProfileRow& row : ranks[index].rows(found.wall_ms, loading_ms, idle_ms, options.steps, roofs))
+      found.rows.push_back(std::move(row));
+    found.spans += ranks[index].count();
+  }
+  std::ranges::stable_sort(found.rows, std::greater(), &ProfileRow::total_ms);
+  found.advice = advice_on(found);
+  return found;
+}
+
+}  // namespace trifold

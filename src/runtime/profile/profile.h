@@ -1,0 +1,87 @@
+// Where the time of a job's training steps goes, kernel by kernel, and how far each is from what this machine can do.
+// FLOPs and bytes are the programs'; times are a monotonic clock's around every node, on all ranks.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/config/job.h"
+#include "runtime/profile/machine_roofs.h"
+
+namespace trifold {
+
+struct ProfileOptions {
+  int warmup = 3;  // steps that are not measured
+  int steps = 20;
+  std::filesystem::path trace = {};  // where to write a trace for Perfetto; empty: none
+};
+
+// The same kernel of one layer in one phase on one rank, over all measured steps.
+struct ProfileRow {
+  std::string name = {};            // "conv2d.forward"; "copy batch", "wait for data", "idle", "between kernels"
+  std::string implementation = {};  // "winograd"
+  std::string layer = {};           // "" of what belongs to none
+  std::string phase = {};           // see kProfilePhases
+  int rank = 0;
+  std::int64_t calls = 0;
+  double total_ms = 0;
+  double min_ms = 0;
+  double max_ms = 0;
+  double flops = 0;        // of all calls
+  double bytes = 0;        // read and written, or sent
+  double roof_ms = 0;      // what the roofs would allow for all calls; 0: no roof
+  std::string bound = {};  // "compute", "memory", "latency", "waiting", "" of what is no kernel
+
+  double mean_ms() const { return calls == 0 ? 0 : total_ms / static_cast<double>(calls); }
+  double gflops() const { return total_ms == 0 ? 0 : flops / total_ms / 1e6; }
+  double gbps() const { return total_ms == 0 ? 0 : bytes / total_ms / 1e6; }
+  double intensity() const { return bytes == 0 ? 0 : flops / bytes; }
+  double roof_percent() const { return total_ms == 0 ? 0 : 100 * roof_ms / total_ms; }
+};
+
+struct Profile {
+  std::string job = {};
+  std::int64_t batch = 0;
+  int ranks = 1;
+  int threads = 1;  // of each rank
+  int stages = 1;
+  int steps = 0;
+  double wall_ms = 0;                 // of all measured steps
+  double span_us = 0;                 // what noting one span costs
+  std::int64_t spans = 0;             // of all ranks
+  MachineRoofs roofs = {};            // of all cores
+  std::vector<ProfileRow> rows = {};  // longest first
+  std::vector<std::string> advice = {};
+
+  double all_ms() const { return wall_ms * ranks; }
+  double attributed() const;  // share of all ranks' time that is in a kernel, a copy or a wait: not between them
+  double overhead() const { return spans == 0 ? 0 : static_cast<double>(spans) * span_us / 1e3 / all_ms(); }
+};
+
+inline constexpr const char* kProfilePhases[] = {
+    "forward", "input gradient", "weight gradient", "update", "communication", "input", "idle", "host"};
+
+Profile profile(const Job& job, const ProfileOptions& options);
+
+enum class ProfileGroup { none, kernel, layer, phase };
+enum class ProfileSort { total, calls, mean, flops, bytes, gflops, gbps, roof };
+
+// Rows that are the same but for what the group leaves out, put together; sorted, largest first (roof: furthest from it
+// first).
+std::vector<ProfileRow> grouped(const std::vector<ProfileRow>& rows, ProfileGroup group, ProfileSort sort);
+
+// What the numbers support saying.
+std::vector<std::string> advice_on(const Profile& profile);
+
+struct ProfileTable {
+  ProfileGroup group = ProfileGroup::kernel;
+  ProfileSort sort = ProfileSort::total;
+  int top = 25;  // rows; 0: all
+};
+std::string to_text(const Profile& profile, const ProfileTable& table);
+std::string to_json_text(const Profile& profile);  // see "What scripts rely on" in DESIGN.md
+std::string to_csv_text(const Profile& profile);
+
+}  // namespace trifold

@@ -1,0 +1,172 @@
+// Profiles for people and for programs: grouping, sorting, text, JSON, CSV.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "runtime/profile/profile.h"
+
+namespace trifold {
+namespace {
+
+std::tuple<std::string, std::string, std::string, std::string, int> key_of(const ProfileRow& row, ProfileGroup group) {
+  switch (group) {
+    case ProfileGroup::none:
+      return {row.name, row.implementation, row.layer, row.phase, row.rank};
+    case ProfileGroup::kernel:
+      return {row.name, row.implementation, "", row.phase, -1};
+    case ProfileGroup::layer:
+      return {"", "", row.layer.empty() ? row.name : row.layer, "", -1};
+    case ProfileGroup::phase:
+      return {"", "", "", row.phase, -1};
+  }
+  return {};
+}
+
+double measure_of(const ProfileRow& row, ProfileSort sort) {
+  switch (sort) {
+    case ProfileSort::total:
+      return row.total_ms;
+    case ProfileSort::calls:
+      return static_cast<double>(row.calls);
+    case ProfileSort::mean:
+      return row.mean_ms();
+    case ProfileSort::flops:
+      return row.flops;
+    case ProfileSort::bytes:
+      return row.bytes;
+    case ProfileSort::gflops:
+      return row.gflops();
+    case ProfileSort::gbps:
+      return row.gbps();
+    case ProfileSort::roof:
+      return row.roof_ms == 0 ? -1e9 : -row.roof_percent();
+  }
+  return 0;
+}
+
+std::string quoted(const std::string& text) {
+  return text.find_first_of(",\"\n") == std::string::npos ? text : nlohmann::json(text).dump();
+}
+
+}  // namespace
+
+std::vector<ProfileRow> grouped(const std::vector<ProfileRow>& rows, ProfileGroup group, ProfileSort sort) {
+  std::map<decltype(key_of(rows.front(), group)), ProfileRow> groups;
+  std::map<const ProfileRow*, double> longest;  // part of a group, which says what bounds it
+  for (const ProfileRow& row : rows) {
+    const auto key = key_of(row, group);
+    const auto [place, added] = groups.try_emplace(key, row);
+    ProfileRow& sum = place->second;
+    if (added) {
+      std::tie(sum.name, sum.implementation, sum.layer, sum.phase, sum.rank) = key;
+      longest[&sum] = row.total_ms;
+      continue;
+    }
+    sum.calls += row.calls;
+    sum.total_ms += row.total_ms;
+    sum.min_ms = std::min(sum.min_ms, row.min_ms);
+    sum.max_ms = std::max(sum.max_ms, row.max_ms);
+    sum.flops += row.flops;
+    sum.bytes += row.bytes;
+    sum.roof_ms += row.roof_ms;
+    if (row.total_ms > longest[&sum]) {
+      longest[&sum] = row.total_ms;
+      sum.bound = row.bound;
+    }
+  }
+  std::vector<ProfileRow> found;
+  for (auto& [key, row] : groups) found.push_back(std::move(row));
+  std::ranges::stable_sort(
+      found, [&](const ProfileRow& a, const ProfileRow& b) { return measure_of(a, sort) > measure_of(b, sort); });
+  return found;
+}
+
+std::string to_text(const Profile& profile, const ProfileTable& table) {
+  std::string text = fmt::format("{}\n\n", to_text(profile.roofs));
+  text += fmt::format("{}: {} steps of {} images on {} rank{} of {} thread{}, {:.2f} ms a step\n", profile.job,
+                      profile.steps, profile.batch, profile.ranks, profile.ranks == 1 ? "" : "s", profile.threads,
+                      profile.threads == 1 ? "" : "s", profile.wall_ms / profile.steps);
+  const std::vector<ProfileRow> rows = grouped(profile.rows, table.group, table.sort);
+  const auto name_of = [&](const ProfileRow& row) {
+    if (table.group == ProfileGroup::layer) return row.layer;
+    if (table.group == ProfileGroup::phase) return row.phase;
+    std::string name = row.name + (row.implementation.empty() ? "" : " " + row.implementation);
+    if (table.group == ProfileGroup::none)
+      name = fmt::format("{}{}{}", profile.ranks > 1 ? fmt::format("{}: ", row.rank) : "",
+                         row.layer.empty() ? "" : row.layer + " ", name);
+    return name;
+  };
+  std::size_t width = 6;
+  const std::size_t shown = table.top <= 0 ? rows.size() : std::min(rows.size(), static_cast<std::size_t>(table.top));
+  for (std::size_t i = 0; i < shown; ++i) width = std::max(width, name_of(rows[i]).size());
+  text += fmt::format("{:<{}}  {:>6} {:>9} {:>8} {:>8} {:>8} {:>6} {:>8} {:>7} {:>7} {:>6}  {}\n", "kernel", width,
+                      "calls", "total ms", "mean", "min", "max", "share", "GFLOP/s", "GB/s", "FLOP/B", "roof", "bound");
+  for (std::size_t i = 0; i < shown; ++i) {
+    const ProfileRow& row = rows[i];
+    const auto or_dash = [](double value, const char* format) {
+      return value > 0 ? fmt::format(fmt::runtime(format), value) : std::string("-");
+    };
+    text += fmt::format("{:<{}}  {:>6} {:>9.2f} {:>8.3f} {:>8.3f} {:>8.3f} {:>4.1f} % {:>8} {:>7} {:>7} {:>6}  {}\n",
+                        name_of(row), width, row.calls, row.total_ms, row.mean_ms(), row.min_ms, row.max_ms,
+                        100 * row.total_ms / profile.all_ms(), or_dash(row.gflops(), "{:.1f}"),
+                        or_dash(row.gbps(), "{:.1f}"), or_dash(row.intensity(), "{:.1f}"),
+                        or_dash(row.roof_percent(), "{:.0f} %"), row.bound);
+  }
+  if (shown < rows.size()) text += fmt::format("... and {} more (--top 0 shows all)\n", rows.size() - shown);
+  text += fmt::format(
+      "\n{:.1f} % of the time of the ranks is in the lines of kernels, copies and waits; the rest is \"between "
+      "kernels\". Noting {} spans of {:.3f} us each cost {:.2f} %.\n",
+      100 * profile.attributed(), profile.spans, profile.span_us, 100 * profile.overhead());
+  for (const std::string& line : profile.advice) text += fmt::format("advice: {}\n", line);
+  return text;
+}
+
+std::string to_json_text(const Profile& profile) {
+  nlohmann::ordered_json json = {{"job", profile.job},
+                                 {"batch", profile.batch},
+                                 {"ranks", profile.ranks},
+                                 {"threads", profile.threads},
+                                 {"steps", profile.steps},
+                                 {"machine", nlohmann::ordered_json::parse(to_json_text(profile.roofs))},
+                                 {"wall_ms", profile.wall_ms},
+                                 {"attributed", profile.attributed()},
+                                 {"overhead", profile.overhead()}};
+  json["kernels"] = nlohmann::ordered_json::array();
+  for (const ProfileRow& row : profile.rows)
+    json["kernels"].push_back({{"name", row.name},
+                               {"implementation", row.implementation},
+                               {"layer", row.layer},
+                               {"phase", row.phase},
+                               {"rank", row.rank},
+                               {"calls", row.calls},
+                               {"total_ms", row.total_ms},
+                               {"mean_ms", row.mean_ms()},
+                               {"min_ms", row.min_ms},
+                               {"max_ms", row.max_ms},
+                               {"share", row.total_ms / profile.all_ms()},
+                               {"flops", row.flops},
+                               {"bytes", row.bytes},
+                               {"gflops", row.gflops()},
+                               {"gbps", row.gbps()},
+                               {"intensity", row.intensity()},
+                               {"roof_percent", row.roof_percent()},
+                               {"bound", row.bound}});
+  json["advice"] = profile.advice;
+  return json.dump();
+}
+
+std::string to_csv_text(const Profile& profile) {
+  std::string text =
+      "name,implementation,layer,phase,rank,calls,total_ms,mean_ms,min_ms,max_ms,share,flops,bytes,gflops,gbps,"
+      "intensity,roof_percent,bound\n";
+  for (const ProfileRow& row : profile.rows)
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", quoted(row.name),
+                        quoted(row.implementation), quoted(row.layer), row.phase, row.rank, row.calls, row.total_ms,
+                        row.mean_ms(), row.min_ms, row.max_ms, row.total_ms / profile.all_ms(), row.flops, row.bytes,
+                        row.gflops(), row.gbps(), row.intensity(), row.roof_percent(), row.bound);
+  return text;
+}
+
+}  // namespace trifold

@@ -1,0 +1,82 @@
+// trifold profile job.json: trains a few steps and says where the time goes, kernel by kernel, against what this
+// machine can do.
+#include "runtime/profile/profile.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "job_arguments.h"
+#include "parallel/launch.h"
+#include "runtime/checkpoint/atomic_file.h"
+#include "runtime/core/error.h"
+
+namespace trifold {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ProfileCommand {
+  JobArguments job;
+  ProfileOptions options;
+  ProfileTable table;
+  std::string runs = "runs";
+  std::string csv;
+  bool trace = true;
+
+  void run() {
+    refuse_several_processes("profile");
+    const Job loaded = job.load();
+    const fs::path folder = fs::path(runs) / (loaded.name + "-profile");
+    if (fs::exists(folder / "metrics.jsonl"))
+      fail_input("'{}' holds a training run; choose another folder with --runs", folder.string());
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) fail_runtime("cannot create '{}': {}", folder.string(), error.message());
+    if (trace) options.trace = folder / "trace.json";
+
+    const Profile found = profile(loaded, options);
+    const std::string json = to_json_text(found);
+    write_file_atomically(folder / "job.json", to_json_text(loaded));
+    write_file_atomically(folder / "profile.json", json + "\n");
+    if (!csv.empty()) write_file_atomically(csv, to_csv_text(found));
+    fmt::print("{}\n", job.json ? json : to_text(found, table) + "run folder: " + folder.string());
+    std::fflush(stdout);
+  }
+};
+
+}  // namespace
+
+void add_profile_command(CLI::App& app) {
+  static const std::map<std::string, ProfileGroup> kGroups = {{"none", ProfileGroup::none},
+                                                              {"kernel", ProfileGroup::kernel},
+                                                              {"layer", ProfileGroup::layer},
+                                                              {"phase", ProfileGroup::phase}};
+  static const std::map<std::string, ProfileSort> kSorts = {
+      {"total", ProfileSort::total}, {"calls", ProfileSort::calls}, {"mean", ProfileSort::mean},
+      {"flops", ProfileSort::flops}, {"bytes", ProfileSort::bytes}, {"gflops", ProfileSort::gflops},
+      {"gbps", ProfileSort::gbps},   {"roof", ProfileSort::roof}};
+  auto command = std::make_shared<ProfileCommand>();
+  CLI::App* sub = app.add_subcommand(
+      "profile", "says where the time goes, kernel by kernel: trifold profile models/resnet20.json --group layer");
+  command->job.declare(*sub);
+  sub->add_option("--steps", command->options.steps, "steps that are measured (default 20)")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--warmup", command->options.warmup, "steps before them (default 3)")->check(CLI::NonNegativeNumber);
+  sub->add_option("--group", command->table.group, "what a line is: kernel (default), layer, phase, none")
+      ->transform(CLI::CheckedTransformer(kGroups));
+  sub->add_option("--sort", command->table.sort,
+                  "total (default), calls, mean, flops, bytes, gflops, gbps, roof (furthest from it first)")
+      ->transform(CLI::CheckedTransformer(kSorts));
+  sub->add_option("--top", command->table.top, "lines to show (default 25; 0: all)")->check(CLI::NonNegativeNumber);
+  sub->add_option("--csv", command->csv, "also writes every line to this file");
+  sub->add_flag("!--no-trace", command->trace, "writes no trace.json");
+  sub->add_option("--runs", command->runs, "folder of all runs (default: runs)");
+  sub->callback([command] { command->run(); });
+}
+
+}  // namespace trifold
