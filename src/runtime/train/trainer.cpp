@@ -218,7 +218,9 @@ struct Trainer::Parts {
     epoch_images += train.batch;
     run_seconds += seconds;
     run_images += train.batch;
-    std::vector<Metric> values = {{"learning_rate", rate}};
+    std::vector<Metric> values = {{"learning_rate", rate},
+                                  {"images_per_s", static_cast<double>(train.batch) / seconds},
+                                  {"time_s", trained_seconds}};
     if (const auto scale = model->loss_scale())
       values.insert(values.end(), {{"loss_scale", scale->scale}, {"skipped_updates", scale->skipped}});
     log("train", loss, correct / static_cast<double>(train.batch), std::move(values));
