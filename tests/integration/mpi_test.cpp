@@ -168,6 +168,8 @@ TEST_P(MpiPlans, GiveTheBitsOfRanksInOneProcess) {
   EXPECT_EQ(last_json(result.out)["steps"], 16);
   EXPECT_EQ(metrics_but_times("threads"), metrics_but_times("processes"));
   expect_same_model("threads", "processes");
+  EXPECT_EQ(testing::read_file(directory() / "runs/threads/evaluation.json"),
+            testing::read_file(directory() / "runs/processes/evaluation.json"));
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -12,6 +12,7 @@
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/core/error.h"
+#include "runtime/metrics/evaluation_report.h"
 #include "runtime/metrics/metrics_log.h"
 #include "runtime/metrics/progress.h"
 #include "runtime/metrics/tensorboard_writer.h"
@@ -267,7 +268,7 @@ struct Trainer::Parts {
     if (epoch_seconds > 0) summary.images_per_s = static_cast<double>(epoch_images) / epoch_seconds;
     const bool last = state.epoch + 1 == job.train.epochs;
     if ((state.epoch + 1) % job.train.eval_every == 0 || last) {
-      evaluate_now();
+      evaluate_now(last ? Evaluation::detailed : Evaluation::plain);
       summary.test_loss = outcome.test_loss;
       summary.test_accuracy = outcome.test_accuracy;
     }
@@ -280,15 +281,41 @@ struct Trainer::Parts {
     return summary;
   }
 
-  void evaluate_now() {
-    const std::unique_ptr<Loader> test_loader = make_evaluation_loader(job, test_set, model->batch_share());
-    const Score score = model->evaluate(*test_loader);
+  // Details are for the last evaluation of a run.
+  enum class Evaluation { plain, detailed };
+
+  void evaluate_now(Evaluation how) {
+    const Score score = evaluate(how);
     log("test", score.loss, score.accuracy);
     evaluated_step = state.step;
     report(score);
     if (!classifies) return;
     double& best = state.best_metrics.try_emplace("test_accuracy", score.accuracy).first->second;
     best = std::max(best, score.accuracy);
+  }
+
+  Score evaluate(Evaluation how) {
+    const std::unique_ptr<Loader> test_loader = make_evaluation_loader(job, test_set, model->batch_share());
+    if (how == Evaluation::plain || !classifies) return model->evaluate(*test_loader);
+    EvaluationDetails details(job.model.classes);
+    const Score score = model->evaluate(*test_loader, &details);
+    detailed_step = state.step;
+    if (speaks()) write_file_atomically(folder->evaluation_json(), evaluation_json(details, *test_set));
+    return score;
+  }
+
+  // A run that a stop rule ended learns only then which evaluation was its last, and repeats it. One that had nothing
+  // left to train may have its details already.
+  void evaluate_last() {
+    const bool wanted = classifies && detailed_step != state.step && outcome.stopped_by != "interrupt";
+    bool there = run_images == 0 && speaks() && std::filesystem::exists(folder->evaluation_json());
+    if (options.world != nullptr) there = options.world->from_first(there);
+    if (evaluated_step != state.step) {
+      outcome.test_loss = outcome.test_accuracy = std::nullopt;
+      if (outcome.stopped_by != "interrupt") evaluate_now(Evaluation::detailed);
+    } else if (wanted && !there) {
+      evaluate(Evaluation::detailed);
+    }
   }
 
   void report(const Score& score) {
@@ -357,10 +384,7 @@ struct Trainer::Parts {
           epoch_loss * static_cast<double>(job.train.batch) / static_cast<double>(state.position_in_epoch);
     if (saved_step != state.step) save();
     // What is reported is the score of the model that was saved, or none: Ctrl-C does not wait for one.
-    if (evaluated_step != state.step) {
-      outcome.test_loss = outcome.test_accuracy = std::nullopt;
-      if (outcome.stopped_by != "interrupt") evaluate_now();
-    }
+    evaluate_last();
     finish_saving();
     outcome.steps = state.step;
     if (run_seconds > 0) outcome.images_per_s = static_cast<double>(run_images) / run_seconds;
@@ -387,6 +411,7 @@ struct Trainer::Parts {
   bool classifies = true;            // no accuracy without classes
   std::int64_t saved_step = -1;      // where the newest checkpoint stands
   std::int64_t evaluated_step = -1;  // where the outcome's test figures stand
+  std::int64_t detailed_step = -1;   // where evaluation.json stands, as far as this process knows
   double epoch_loss = 0;             // summed over this epoch's steps
   double epoch_correct = 0;          // samples of this epoch
   double epoch_seconds = 0;          // of this epoch, in this process
