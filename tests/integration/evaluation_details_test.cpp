@@ -101,6 +101,51 @@ for sample in worst:
   EXPECT_EQ(result.exit_status, 0) << result.output;
 }
 
+// What TensorBoard finds in a run's files: names, steps, how many numbers, and the images that evaluation.json has.
+TEST_F(Details, AndHistogramsAreInTensorboard) {
+  if (!testing::python_imports("tensorboard.backend.event_processing.event_file_loader"))
+    GTEST_SKIP() << "Python's tensorboard is not installed";
+  write_job(small_job());
+  const auto check = [&](const std::string& run, const std::string& script) {
+    const auto result = testing::run_python("run = '" + (directory() / "runs" / run).string() + R"('
+import base64, glob, json
+from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
+events = [e for f in glob.glob(run + '/tensorboard/*') for e in LegacyEventFileLoader(f).Load()]
+histograms = [(e.step, v.tag, v.histo.num, sum(v.histo.bucket)) for e in events for v in e.summary.value
+              if v.HasField('histo')]
+images = [(e.step, v.tag, v.image) for e in events for v in e.summary.value if v.HasField('image')]
+)" + script);
+    EXPECT_EQ(result.exit_status, 0) << result.output;
+  };
+  const std::string histograms = R"(
+sizes = {'conv1.weight': 72, 'conv1.bias': 8, 'conv2.weight': 1152, 'conv2.bias': 16, 'fc.weight': 768, 'fc.bias': 3}
+sizes = {n: s for n, s in sizes.items() if any(t == 'weights/' + n for _, t, _, _ in histograms)}
+assert 'fc.weight' in sizes and 'conv2.weight' in sizes, histograms
+expected = {(s, k + '/' + n, c, c) for s in (20, 40) for k in ('weights', 'gradients') for n, c in sizes.items()}
+assert set(histograms) == expected, set(histograms) ^ expected
+)";
+  train();
+  check("job", histograms + R"(
+wrong = [s for s in json.load(open(run + '/evaluation.json'))['worst'] if s['label'] != s['predicted']]
+assert len(wrong) > 0 and len(images) == len(wrong), (len(images), len(wrong))
+for number, ((step, tag, image), sample) in enumerate(zip(images, wrong)):
+    assert step == 40 and tag == f"misclassified/{number + 1:02}: {sample['label']} as {sample['predicted']}", tag
+    assert image.encoded_image_string == base64.b64decode(sample['png'])
+    assert (image.height, image.width, image.colorspace) == (16, 16, 1)
+)");
+  train({"--name", "folded", "--plan", "dp=2,tp=2,pp=2,micro_batches=2"});
+  check("folded", histograms);
+  // Gradients are shown without the scale of fp16, which is 65536 at first.
+  train({"--name", "half", "--set", "train.precision=fp16"});
+  check("half", R"(
+largest = max(max(-v.histo.min, v.histo.max) for e in events for v in e.summary.value if v.tag.startswith('gradients/'))
+assert 0 < largest < 10, largest
+)");
+  train({"--name", "without", "--set", "train.tensorboard.histograms=false"});
+  check("without", "assert not histograms\n");
+  EXPECT_EQ(metrics_but_times("without"), metrics_but_times("job"));
+}
+
 // A stop rule decides after the evaluation that this was the last one.
 TEST_F(Details, ComeAlsoWhenARuleEndsTheRun) {
   Json job = small_job();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "runtime/data/image.h"
@@ -65,6 +66,23 @@ std::string evaluation_json(const EvaluationDetails& details, const Dataset& dat
   }
   const Json json = {{"classes", names}, {"confusion", confusion}, {"worst", worst}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';  // names of folders may be any bytes
+}
+
+std::vector<NamedImage> misclassified_images(const EvaluationDetails& details, const Dataset& dataset) {
+  std::vector<NamedImage> images;
+  const ImageShape shape = dataset.image_shape();
+  for (const SampleResult& sample : details.worst()) {
+    if (sample.predicted == sample.label) continue;
+    std::vector<std::byte> png = sample_png(dataset, sample.index);
+    if (png.empty()) break;  // the others are no images either
+    images.push_back({.name = fmt::format("misclassified/{:02}: {} as {}", images.size() + 1,
+                                          dataset.class_name(sample.label), dataset.class_name(sample.predicted)),
+                      .height = shape.height,
+                      .width = shape.width,
+                      .channels = shape.channels,
+                      .png = std::move(png)});
+  }
+  return images;
 }
 
 }  // namespace trifold

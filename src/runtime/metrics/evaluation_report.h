@@ -8,6 +8,7 @@
 
 #include "runtime/data/dataset.h"
 #include "runtime/metrics/evaluation_details.h"
+#include "runtime/metrics/tensorboard_event.h"
 
 namespace trifold {
 
@@ -18,5 +19,8 @@ std::vector<std::byte> sample_png(const Dataset& dataset, std::int64_t index);
 // {"classes": names, "confusion": [label][predicted], "worst": [{"index", "label", "predicted", "probability", "loss",
 // "png": base64 or null}]}
 std::string evaluation_json(const EvaluationDetails& details, const Dataset& dataset);
+
+// Of the worst samples, those that were taken for another class: "misclassified/02: cat as dog", the worst first.
+std::vector<NamedImage> misclassified_images(const EvaluationDetails& details, const Dataset& dataset);
 
 }  // namespace trifold

@@ -60,6 +60,8 @@ struct Trainer::Parts {
     else
       model->initialize(job.train.seed);
 
+    if (const auto scale = model->loss_scale()) next_scale = scale->scale;
+
     const std::int64_t batch = job.train.batch;
     loader = make_training_loader(job, train_set, state.epoch, state.position_in_epoch / batch, model->batch_share());
     steps_per_epoch = loader->steps_per_epoch();
@@ -201,6 +203,7 @@ struct Trainer::Parts {
                         .first_sample = 0,
                         .learning_rate = learning_rate(train.schedule, state.step, steps_per_epoch, total_steps),
                         .updates = state.step + 1};
+    gradient_scale = next_scale;
     const auto [loss, correct] = run_step(context, state.step + 1 < total_steps);
     if (!std::isfinite(loss))
       fail_runtime(
@@ -222,8 +225,10 @@ struct Trainer::Parts {
     std::vector<Metric> values = {{"learning_rate", rate},
                                   {"images_per_s", static_cast<double>(train.batch) / seconds},
                                   {"time_s", trained_seconds}};
-    if (const auto scale = model->loss_scale())
+    if (const auto scale = model->loss_scale()) {
+      next_scale = scale->scale;
       values.insert(values.end(), {{"loss_scale", scale->scale}, {"skipped_updates", scale->skipped}});
+    }
     log("train", loss, correct / static_cast<double>(train.batch), std::move(values));
   }
 
@@ -272,6 +277,7 @@ struct Trainer::Parts {
       summary.test_loss = outcome.test_loss;
       summary.test_accuracy = outcome.test_accuracy;
     }
+    if (job.train.tensorboard.histograms) log_histograms();
     outcome.train_loss = summary.train_loss;
     state.epoch += 1;
     state.position_in_epoch = 0;
@@ -279,6 +285,24 @@ struct Trainer::Parts {
     epoch_images = 0;
     outcome.epochs = state.epoch;
     return summary;
+  }
+
+  // Replicas that update on their own become one model where it is looked at. To look must not change what is trained:
+  // theirs are shown where the evaluation has made them one already.
+  void log_histograms() {
+    if (model->plan().sync.local() && evaluated_step != state.step) return;
+    std::vector<NamedHistogram> histograms;
+    const auto add = [&](const char* prefix, Model::Contents contents, double scale) {
+      const Model::Snapshot snapshot = model->snapshot(contents);
+      for (const NamedTensor& tensor : snapshot.tensors())
+        histograms.push_back(
+            {fmt::format("{}/{}", prefix, tensor.name),
+             make_histogram({reinterpret_cast<const float*>(tensor.data.data()), tensor.data.size() / sizeof(float)},
+                            scale)});
+    };
+    add("weights", Model::Contents::model, 1);
+    add("gradients", Model::Contents::gradients, 1 / gradient_scale);
+    if (speaks()) tensorboard->write(state.step, histograms);
   }
 
   // Details are for the last evaluation of a run.
@@ -300,7 +324,10 @@ struct Trainer::Parts {
     EvaluationDetails details(job.model.classes);
     const Score score = model->evaluate(*test_loader, &details);
     detailed_step = state.step;
-    if (speaks()) write_file_atomically(folder->evaluation_json(), evaluation_json(details, *test_set));
+    if (!speaks()) return score;
+    write_file_atomically(folder->evaluation_json(), evaluation_json(details, *test_set));
+    const std::vector<NamedImage> images = misclassified_images(details, *test_set);
+    if (!images.empty()) tensorboard->write(state.step, images);
     return score;
   }
 
@@ -420,6 +447,8 @@ struct Trainer::Parts {
   std::int64_t run_images = 0;
   double trained_seconds = 0;  // over all processes of the run
   double rate = 0;
+  double next_scale = 1;      // of the loss, in fp16, at the next step
+  double gradient_scale = 1;  // that the gradients of the last step carry
   TrainingOutcome outcome;
 };
 
