@@ -64,7 +64,9 @@ TEST_F(Train, LeavesARunFolder) {
                             {"phase", "train"},
                             {"loss", lines[0]["loss"]},
                             {"accuracy", lines[0]["accuracy"]},
-                            {"learning_rate", 0.005}}));
+                            {"learning_rate", 0.005},
+                            {"images_per_s", lines[0]["images_per_s"]},
+                            {"time_s", lines[0]["time_s"]}}));
   EXPECT_EQ(lines[20]["phase"], "test");
   ASSERT_EQ(checkpoints().size(), 2u);
   EXPECT_EQ(checkpoints().back().filename(), "step-00000040.safetensors");
@@ -82,7 +84,25 @@ TEST_F(Train, LeavesARunFolder) {
     ASSERT_NE(same, nullptr) << tensor.name;
     EXPECT_TRUE(std::ranges::equal(same->data, tensor.data)) << tensor.name;
   }
-  EXPECT_EQ(metrics("again"), lines);
+  EXPECT_EQ(metrics_but_times("again"), metrics_but_times("job"));
+}
+
+TEST_F(Train, MetricsSayHowFastAStepWasAndHowLongTheRunHasTrained) {
+  write_job(small_job());
+  train({"--set", "train.epochs=1"});
+  train({"--resume"});
+  double time_s = 0;
+  for (const Json& line : metrics()) {
+    if (line["phase"] != "train") {
+      EXPECT_FALSE(line.contains("time_s"));
+      continue;
+    }
+    // The time goes on where the first process stopped, by what each step took.
+    const double step_s = line["time_s"].get<double>() - time_s;
+    EXPECT_GT(step_s, 0.0) << line;
+    EXPECT_NEAR(32 / line["images_per_s"].get<double>(), step_s, 1e-9 + 1e-6 * step_s) << line;
+    time_s = line["time_s"].get<double>();
+  }
 }
 
 TEST_F(Train, DoesNotOverwriteARunUnlessTold) {

@@ -59,6 +59,13 @@ std::vector<Json> JobFixture::metrics(const std::string& run) const {
   return json_lines(testing::read_file(directory() / "runs" / run / "metrics.jsonl"));
 }
 
+std::vector<Json> JobFixture::metrics_but_times(const std::string& run) const {
+  std::vector<Json> lines = metrics(run);
+  for (Json& line : lines)
+    for (const char* time : {"images_per_s", "time_s"}) line.erase(time);
+  return lines;
+}
+
 std::vector<fs::path> JobFixture::checkpoints(const std::string& run) const {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(directory() / "runs" / run / "checkpoints"))

@@ -32,6 +32,8 @@ class JobFixture : public ::testing::Test {
 
   // Of runs/<run>: the lines of metrics.jsonl, the checkpoints from the oldest to the newest.
   std::vector<Json> metrics(const std::string& run = "job") const;
+  // Without what the clock says: the same of two runs that train alike.
+  std::vector<Json> metrics_but_times(const std::string& run = "job") const;
   std::vector<std::filesystem::path> checkpoints(const std::string& run = "job") const;
 
  private:

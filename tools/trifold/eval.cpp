@@ -8,6 +8,8 @@
 #include "commands.h"
 #include "job_arguments.h"
 #include "parallel/launch.h"
+#include "runtime/checkpoint/atomic_file.h"
+#include "runtime/metrics/evaluation_report.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
 #include "saved_model.h"
@@ -19,20 +21,25 @@ struct EvalCommand {
   JobArguments job;
   SavedModel saved;
   std::string split = "test";
+  std::string details_file;  // empty: none
 
   void run() const {
     refuse_several_processes("eval");
     const Job loaded = job.load();
     const SafetensorsFile file = saved.open(loaded);
     const auto dataset = open_split(loaded, split == "train" ? Split::train : Split::test);
+    const bool classifies = dataset->target_width() == 0;
+    if (!classifies && !details_file.empty())
+      fail_input("--details is about classes, but the model predicts numbers (mse)");
     FoldedModel model(loaded);
     model.load(file, Model::Contents::model);
     const std::unique_ptr<Loader> loader = make_evaluation_loader(loaded, dataset);
     const auto begin = std::chrono::steady_clock::now();
-    const Score score = model.evaluate(*loader);
+    EvaluationDetails details(loaded.model.classes);
+    const Score score = model.evaluate(*loader, details_file.empty() ? nullptr : &details);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const double images_per_s = static_cast<double>(score.samples) / seconds;
-    const bool classifies = dataset->target_width() == 0;
+    if (!details_file.empty()) write_file_atomically(details_file, evaluation_json(details, *dataset));
     if (job.json) {
       nlohmann::ordered_json json = {{"event", "done"},          {"split", split},
                                      {"samples", score.samples}, {"test_loss", score.loss},
@@ -56,6 +63,8 @@ void add_eval_command(CLI::App& app) {
   command->job.declare(*sub);
   command->saved.declare(*sub);
   sub->add_option("--split", command->split, "test (default) or train")->check(CLI::IsMember({"test", "train"}));
+  sub->add_option("--details", command->details_file,
+                  "file to write as JSON: confusion matrix, and the images with the largest loss");
   sub->callback([command] { command->run(); });
 }
 

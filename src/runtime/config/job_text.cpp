@@ -158,6 +158,7 @@ Json train_json(const TrainConfig& train) {
                         {"every_steps", train.checkpoint.every_steps},
                         {"keep", train.checkpoint.keep},
                         {"shard_bytes", train.checkpoint.shard_bytes}};
+  json["tensorboard"] = {{"histograms", train.tensorboard.histograms}};
   json["memory_limit"] = train.memory_limit_bytes;
   json["threads"] = train.threads;
   return json;

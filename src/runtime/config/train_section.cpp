@@ -121,6 +121,18 @@ NestedType checkpoint_type() {
                      .second_forms = {{"shard_bytes", {.name = "shard_bytes", .kind = FieldKind::text}}}}}};
 }
 
+NestedType tensorboard_type() {
+  return {.name = "tensorboard",
+          .help = "what TensorBoard shows besides curves and the misclassified images",
+          .types = {{.noun = "'tensorboard'",
+                     .fields = {{.name = "histograms",
+                                 .kind = FieldKind::boolean,
+                                 .fallback = true,
+                                 .help = "of every parameter's weights and gradients, at the end of each epoch; needs "
+                                         "for that moment about as much memory as a checkpoint without the "
+                                         "optimizer's state"}}}}};
+}
+
 OptimizerArgs read_optimizer(const ObjectValues& optimizer) {
   OptimizerArgs args;
   const FieldValues& values = optimizer.values;
@@ -262,7 +274,8 @@ const NestedType& train_section() {
                              .maximum = kMostThreads,
                              .help = "0: one a core"}},
                  .second_forms = {{"memory_limit", {.name = "memory_limit", .kind = FieldKind::text}}},
-                 .nested = {optimizer_type(), schedule_type(), stop_type(), checkpoint_type(), loss_scale_type()}}}};
+                 .nested = {optimizer_type(), schedule_type(), stop_type(), checkpoint_type(), tensorboard_type(),
+                            loss_scale_type()}}}};
   return type;
 }
 
@@ -294,6 +307,7 @@ TrainConfig read_train(const JsonNode* section, const JsonNode& job) {
   config.stop = read_stop(train.object("stop").values);
   config.eval_every = values.integer("eval_every");
   config.checkpoint = read_checkpoint(train.object("checkpoint"), place);
+  config.tensorboard.histograms = train.object("tensorboard").values.boolean("histograms");
   config.memory_limit_bytes = read_bytes(train, "memory_limit", place);
   config.threads = static_cast<int>(values.integer("threads"));
   check_batch(train, config, place);
@@ -311,7 +325,7 @@ bool operator==(const TrainConfig& a, const TrainConfig& b) {
     return std::tie(config.epochs, config.batch, config.accumulate, config.bn_group, config.seed, config.precision,
                     config.loss_scaling, config.own_kernels, config.graphs, config.math, config.recompute,
                     config.decay_bias, config.schedule, config.stop, config.eval_every, config.checkpoint,
-                    config.memory_limit_bytes, config.threads);
+                    config.tensorboard, config.memory_limit_bytes, config.threads);
   };
   return optimizer(a.optimizer) == optimizer(b.optimizer) && others(a) == others(b);
 }

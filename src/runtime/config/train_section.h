@@ -31,6 +31,12 @@ struct CheckpointRules {
   bool operator==(const CheckpointRules&) const = default;
 };
 
+struct TensorboardRules {
+  bool histograms = true;  // of weights and gradients, at the end of every epoch
+
+  bool operator==(const TensorboardRules&) const = default;
+};
+
 enum class Math { fast, strict };
 
 struct TrainConfig {
@@ -51,6 +57,7 @@ struct TrainConfig {
   StopRules stop;
   std::int64_t eval_every = 1;  // epochs
   CheckpointRules checkpoint;
+  TensorboardRules tensorboard;
   std::int64_t memory_limit_bytes = 0;  // 0: what the machine has
   int threads = 0;                      // 0: one a core
 

@@ -32,7 +32,8 @@ class Dataset {
   virtual std::int64_t size() const = 0;
   virtual ImageShape image_shape() const = 0;
   virtual PixelType pixel_type() const { return PixelType::u8; }
-  virtual int classes() const = 0;                  // 0 where the targets are numbers
+  virtual int classes() const = 0;  // 0 where the targets are numbers
+  virtual std::string class_name(int label) const { return std::to_string(label); }
   virtual int label(std::int64_t index) const = 0;  // 0 where the targets are numbers
   virtual int target_width() const { return 0; }    // floats a sample has as its target; 0 where it has a label
   virtual std::string origin(std::int64_t index) const = 0;  // where sample `index` came from, for messages

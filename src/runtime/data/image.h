@@ -1,5 +1,5 @@
 // One decoded picture. decode_image() reads PNG and JPEG from memory; any other or any damaged content is one Error
-// that names the file.
+// that names the file. encode_png() is the way back.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +21,7 @@ DecodedImage decode_image(std::span<const std::byte> bytes, std::string_view nam
 
 DecodedImage decode_png(std::span<const std::byte> bytes, std::string_view name);
 DecodedImage decode_jpeg(std::span<const std::byte> bytes, std::string_view name);
+std::vector<std::byte> encode_png(const DecodedImage& image);
 
 // Refuses dimensions beyond reason, and ones that `file_bytes` of compressed data cannot hold at
 // `most_pixels_per_byte`, before anything is allocated for them.

@@ -35,6 +35,9 @@ class ImageFolder final : public Dataset {
   std::int64_t size() const override { return static_cast<std::int64_t>(content_.pictures.size()); }
   ImageShape image_shape() const override { return content_.shape; }
   int classes() const override { return static_cast<int>(content_.classes.size()); }
+  std::string class_name(int label) const override {  // a model may have more classes than there are folders
+    return label < classes() ? content_.classes[static_cast<std::size_t>(label)] : Dataset::class_name(label);
+  }
   int label(std::int64_t index) const override { return picture(index).label; }
   std::string origin(std::int64_t index) const override { return path(index).string(); }
 

@@ -10,14 +10,14 @@ namespace trifold {
 
 namespace {
 
-class PngReader {
+class PngImage {
  public:
-  PngReader() { image_.version = PNG_IMAGE_VERSION; }
-  ~PngReader() { png_image_free(&image_); }
-  PngReader(const PngReader&) = delete;
-  PngReader& operator=(const PngReader&) = delete;
-  PngReader(PngReader&&) = delete;
-  PngReader& operator=(PngReader&&) = delete;
+  PngImage() { image_.version = PNG_IMAGE_VERSION; }
+  ~PngImage() { png_image_free(&image_); }
+  PngImage(const PngImage&) = delete;
+  PngImage& operator=(const PngImage&) = delete;
+  PngImage(PngImage&&) = delete;
+  PngImage& operator=(PngImage&&) = delete;
 
   png_image& image() { return image_; }
 
@@ -45,8 +45,8 @@ void check_chunks(std::span<const std::byte> bytes, std::string_view name) {
 
 DecodedImage decode_png(std::span<const std::byte> bytes, std::string_view name) {
   check_chunks(bytes, name);
-  PngReader reader;
-  png_image& image = reader.image();
+  PngImage png;
+  png_image& image = png.image();
   if (!png_image_begin_read_from_memory(&image, bytes.data(), bytes.size())) {
     fail_input("{}: damaged PNG data ({}); fetch the file again", name, image.message);
   }
@@ -66,6 +66,23 @@ DecodedImage decode_png(std::span<const std::byte> bytes, std::string_view name)
     fail_input("{}: damaged PNG data ({}); fetch the file again", name, image.message);
   }
   return decoded;
+}
+
+std::vector<std::byte> encode_png(const DecodedImage& decoded) {
+  TRIFOLD_CHECK(decoded.channels == 1 || decoded.channels == 3, "a PNG of {} channels", decoded.channels);
+  PngImage png;
+  png_image& image = png.image();
+  image.width = static_cast<png_uint_32>(decoded.width);
+  image.height = static_cast<png_uint_32>(decoded.height);
+  image.format = decoded.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
+  TRIFOLD_CHECK(decoded.pixels.size() == PNG_IMAGE_SIZE(image), "{} bytes for a PNG of {}x{}", decoded.pixels.size(),
+                decoded.width, decoded.height);
+  std::vector<std::byte> bytes(PNG_IMAGE_PNG_SIZE_MAX(image));
+  png_alloc_size_t size = bytes.size();
+  if (!png_image_write_to_memory(&image, bytes.data(), &size, 0, decoded.pixels.data(), 0, nullptr))
+    fail_runtime("cannot make a PNG: {}", image.message);
+  bytes.resize(size);
+  return bytes;
 }
 
 }  // namespace trifold

@@ -29,8 +29,9 @@ class RunFolder {
   static bool holds_run(const std::filesystem::path& folder);
 
   const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path job_json() const { return job_json(path_); }               // the resolved job
-  std::filesystem::path metrics_jsonl() const { return path_ / "metrics.jsonl"; }  // see metrics_log.h
+  std::filesystem::path job_json() const { return job_json(path_); }                   // the resolved job
+  std::filesystem::path metrics_jsonl() const { return path_ / "metrics.jsonl"; }      // see metrics_log.h
+  std::filesystem::path evaluation_json() const { return path_ / "evaluation.json"; }  // see evaluation_report.h
   std::filesystem::path checkpoints() const { return checkpoints(path_); }
   std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
 

@@ -12,10 +12,21 @@ void put_little_endian(std::string& out, Unsigned value) {
   for (std::size_t i = 0; i < sizeof(Unsigned); ++i) out.push_back(static_cast<char>(value >> (8 * i)));
 }
 
-// Field numbers of Event, Summary, Summary.Value and SessionLog in TensorFlow's event.proto and summary.proto.
+// Field numbers of Event, Summary, Summary.Value, Summary.Image, HistogramProto and SessionLog in TensorFlow's
+// event.proto, summary.proto and histogram.proto.
 enum EventField : std::uint32_t { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7 };
 enum SummaryField : std::uint32_t { kValue = 1 };
-enum ValueField : std::uint32_t { kTag = 1, kSimpleValue = 2 };
+enum ValueField : std::uint32_t { kTag = 1, kSimpleValue = 2, kImage = 4, kHistogram = 5 };
+enum ImageField : std::uint32_t { kHeight = 1, kWidth = 2, kColorspace = 3, kEncodedImage = 4 };
+enum HistogramField : std::uint32_t {
+  kMin = 1,
+  kMax = 2,
+  kNum = 3,
+  kSum = 4,
+  kSumSquares = 5,
+  kBucketLimits = 6,
+  kBuckets = 7
+};
 enum SessionLogField : std::uint32_t { kStatus = 1 };
 constexpr std::uint64_t kSessionStart = 1;
 
@@ -35,6 +46,12 @@ class Message {
   Message& real(std::uint32_t field, float value) {
     key(field, WireType::fixed32);
     put_little_endian(bytes_, std::bit_cast<std::uint32_t>(value));
+    return *this;
+  }
+  Message& reals(std::uint32_t field, std::span<const double> values) {  // packed
+    key(field, WireType::length_delimited);
+    varint(values.size() * sizeof(double));
+    for (const double value : values) put_little_endian(bytes_, std::bit_cast<std::uint64_t>(value));
     return *this;
   }
   Message& bytes(std::uint32_t field, std::string_view value) {
@@ -80,6 +97,35 @@ std::string encode_scalars_event(EventTime time, std::span<const Metric> metrics
     Message value;
     value.bytes(kTag, metric.name).real(kSimpleValue, static_cast<float>(metric.value));
     summary.bytes(kValue, value.encoded());
+  }
+  return event_at(time).bytes(kSummary, summary.encoded()).encoded();
+}
+
+std::string encode_histograms_event(EventTime time, std::span<const NamedHistogram> histograms) {
+  Message summary;
+  for (const auto& [name, histogram] : histograms) {
+    Message message;
+    message.real(kMin, histogram.least)
+        .real(kMax, histogram.most)
+        .real(kNum, static_cast<double>(histogram.count))
+        .real(kSum, histogram.sum)
+        .real(kSumSquares, histogram.sum_of_squares)
+        .reals(kBucketLimits, histogram.limits)
+        .reals(kBuckets, histogram.counts);
+    summary.bytes(kValue, Message().bytes(kTag, name).bytes(kHistogram, message.encoded()).encoded());
+  }
+  return event_at(time).bytes(kSummary, summary.encoded()).encoded();
+}
+
+std::string encode_images_event(EventTime time, std::span<const NamedImage> images) {
+  Message summary;
+  for (const NamedImage& image : images) {
+    Message message;
+    message.integer(kHeight, static_cast<std::uint64_t>(image.height))
+        .integer(kWidth, static_cast<std::uint64_t>(image.width))
+        .integer(kColorspace, static_cast<std::uint64_t>(image.channels))  // their numbers of the two are these
+        .bytes(kEncodedImage, {reinterpret_cast<const char*>(image.png.data()), image.png.size()});
+    summary.bytes(kValue, Message().bytes(kTag, image.name).bytes(kImage, message.encoded()).encoded());
   }
   return event_at(time).bytes(kSummary, summary.encoded()).encoded();
 }

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "runtime/core/error.h"
-#include "runtime/metrics/tensorboard_event.h"
 
 namespace trifold {
 namespace {
@@ -48,6 +47,14 @@ TensorboardWriter::TensorboardWriter(const std::filesystem::path& directory, std
 
 void TensorboardWriter::write(std::int64_t step, std::span<const Metric> metrics) {
   write_record(encode_scalars_event({.wall_time_s = wall_time_s(), .step = step}, metrics));
+}
+
+void TensorboardWriter::write(std::int64_t step, std::span<const NamedHistogram> histograms) {
+  write_record(encode_histograms_event({.wall_time_s = wall_time_s(), .step = step}, histograms));
+}
+
+void TensorboardWriter::write(std::int64_t step, std::span<const NamedImage> images) {
+  write_record(encode_images_event({.wall_time_s = wall_time_s(), .step = step}, images));
 }
 
 void TensorboardWriter::write_record(const std::string& payload) {

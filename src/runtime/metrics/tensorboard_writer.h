@@ -10,6 +10,7 @@
 
 #include "runtime/checkpoint/file_descriptor.h"
 #include "runtime/metrics/metric.h"
+#include "runtime/metrics/tensorboard_event.h"
 
 namespace trifold {
 
@@ -21,6 +22,8 @@ class TensorboardWriter {
 
   // Metric names are TensorBoard's tags: "train/loss". With the system before it returns.
   void write(std::int64_t step, std::span<const Metric> metrics);
+  void write(std::int64_t step, std::span<const NamedHistogram> histograms);
+  void write(std::int64_t step, std::span<const NamedImage> images);
 
   const std::filesystem::path& file() const { return file_; }
 

@@ -280,7 +280,36 @@ Executable::Report FoldedModel::finish_step() {
 
 // --- evaluation
 
-Score FoldedModel::evaluate(Loader& loader) {
+// The loss's rank has what the network says of its samples. Of tensor ranks, who all have it, the first one speaks.
+void FoldedModel::add_details(const Rank& rank, const Batch& batch, EvaluationDetails& details) const {
+  if (rank.groups->place().tensor > 0) return;
+  const std::int64_t first = first_of(rank, 0);
+  const std::int64_t samples = std::clamp<std::int64_t>(batch.count - first, 0, micro_batch_);
+  for (const auto& chunk : rank.chunks) {
+    const Graph& graph = chunk->evaluation().program().graph;
+    if (graph.report == kNoValue) continue;
+    const std::vector<float> output = chunk->evaluation().read(graph.output);
+    const std::size_t classes = output.size() / static_cast<std::size_t>(micro_batch_);
+    for (std::int64_t i = 0; i < samples; ++i)
+      details.add(batch.first_sample + first + i, batch.labels[static_cast<std::size_t>(first + i)],
+                  std::span(output).subspan(static_cast<std::size_t>(i) * classes, classes));
+  }
+}
+
+void FoldedModel::join_details(std::span<const EvaluationDetails> of_ranks_here, EvaluationDetails& details) const {
+  for (const EvaluationDetails& of_rank : of_ranks_here) details.join(of_rank);
+  if (world_ == nullptr) return;
+  std::vector<SampleResult> worst = details.worst();
+  worst.resize(EvaluationDetails::kMostWorst);  // equally many of each process
+  const std::size_t counts = details.confusion().size();
+  const std::vector<std::int64_t> confusions = world_->gather_all<std::int64_t>(details.confusion());
+  details = EvaluationDetails(details.classes());
+  details.join(std::vector<std::int64_t>(counts), world_->gather_all<SampleResult>(worst));
+  for (std::size_t first = 0; first < confusions.size(); first += counts)
+    details.join(std::span(confusions).subspan(first, counts), {});
+}
+
+Score FoldedModel::evaluate(Loader& loader, EvaluationDetails* details) {
   struct Part {
     double loss = 0;
     double correct = 0;
@@ -289,6 +318,8 @@ Score FoldedModel::evaluate(Loader& loader) {
   average_replicas({});
   const auto steps = static_cast<std::size_t>(loader.steps_per_epoch());
   std::vector<Part> parts(ranks_.size() * steps);  // a rank's lie together
+  std::vector<EvaluationDetails> details_of_ranks;
+  if (details != nullptr) details_of_ranks.assign(ranks_.size(), EvaluationDetails(details->classes()));
   for (std::size_t step = 0; step < steps; ++step) {
     const Batch& batch = loader.next();
     for_each_rank([&](Rank& rank) {
@@ -302,10 +333,13 @@ Score FoldedModel::evaluate(Loader& loader) {
         part.loss += report.loss * static_cast<double>(micro_batch_);  // the report is a mean over these
         part.correct += report.correct;
       }
+      if (details != nullptr)
+        add_details(rank, batch, details_of_ranks[static_cast<std::size_t>(&rank - ranks_.data())]);
       for (const auto& chunk : rank.chunks) chunk->evaluation().settle();
     });
     loader.release();
   }
+  if (details != nullptr) join_details(details_of_ranks, *details);
   parts = of_all_ranks(std::move(parts));
   Part sum;
   for (std::size_t step = 0; step < steps; ++step) {

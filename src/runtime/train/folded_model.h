@@ -12,6 +12,7 @@
 #include "parallel/world.h"
 #include "runtime/config/job.h"
 #include "runtime/executor/span_log.h"
+#include "runtime/metrics/evaluation_details.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/job_data.h"
 #include "runtime/train/model.h"
@@ -47,8 +48,9 @@ class FoldedModel {
   bool takes_batch_early() const;
   Executable::Report finish_step();  // of the whole batch
 
-  // One pass over what the loader gives; it must be at the start of an epoch.
-  Score evaluate(Loader& loader);
+  // One pass over what the loader gives; it must be at the start of an epoch. `details`, if given, hear of every
+  // sample, in a world of those of all processes; not of a regression.
+  Score evaluate(Loader& loader, EvaluationDetails* details = nullptr);
 
   std::optional<Model::LossScale> loss_scale() const { return ranks_.front().chunks.front()->loss_scale(); }
   void initialize(std::uint64_t seed);
@@ -89,6 +91,8 @@ class FoldedModel {
   void pipelined_step(Rank& rank, const Batch& batch, StepContext context);
   void fill(Rank& rank, Executable& program, const Batch& batch, std::int64_t first, int slot);
   std::int64_t first_of(const Rank& rank, int micro_batch) const;  // sample of the batch
+  void add_details(const Rank& rank, const Batch& batch, EvaluationDetails& details) const;
+  void join_details(std::span<const EvaluationDetails> of_ranks_here, EvaluationDetails& details) const;
   void take_share();
   void average_replicas(const StepContext& context) const;
   // Of every rank of the mesh, in their order, from those of the ranks here: equally many each.

@@ -12,6 +12,7 @@
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/core/error.h"
+#include "runtime/metrics/evaluation_report.h"
 #include "runtime/metrics/metrics_log.h"
 #include "runtime/metrics/progress.h"
 #include "runtime/metrics/tensorboard_writer.h"
@@ -58,6 +59,8 @@ struct Trainer::Parts {
       restore();
     else
       model->initialize(job.train.seed);
+
+    if (const auto scale = model->loss_scale()) next_scale = scale->scale;
 
     const std::int64_t batch = job.train.batch;
     loader = make_training_loader(job, train_set, state.epoch, state.position_in_epoch / batch, model->batch_share());
@@ -200,6 +203,7 @@ struct Trainer::Parts {
                         .first_sample = 0,
                         .learning_rate = learning_rate(train.schedule, state.step, steps_per_epoch, total_steps),
                         .updates = state.step + 1};
+    gradient_scale = next_scale;
     const auto [loss, correct] = run_step(context, state.step + 1 < total_steps);
     if (!std::isfinite(loss))
       fail_runtime(
@@ -218,9 +222,13 @@ struct Trainer::Parts {
     epoch_images += train.batch;
     run_seconds += seconds;
     run_images += train.batch;
-    std::vector<Metric> values = {{"learning_rate", rate}};
-    if (const auto scale = model->loss_scale())
+    std::vector<Metric> values = {{"learning_rate", rate},
+                                  {"images_per_s", static_cast<double>(train.batch) / seconds},
+                                  {"time_s", trained_seconds}};
+    if (const auto scale = model->loss_scale()) {
+      next_scale = scale->scale;
       values.insert(values.end(), {{"loss_scale", scale->scale}, {"skipped_updates", scale->skipped}});
+    }
     log("train", loss, correct / static_cast<double>(train.batch), std::move(values));
   }
 
@@ -265,10 +273,11 @@ struct Trainer::Parts {
     if (epoch_seconds > 0) summary.images_per_s = static_cast<double>(epoch_images) / epoch_seconds;
     const bool last = state.epoch + 1 == job.train.epochs;
     if ((state.epoch + 1) % job.train.eval_every == 0 || last) {
-      evaluate_now();
+      evaluate_now(last ? Evaluation::detailed : Evaluation::plain);
       summary.test_loss = outcome.test_loss;
       summary.test_accuracy = outcome.test_accuracy;
     }
+    if (job.train.tensorboard.histograms) log_histograms();
     outcome.train_loss = summary.train_loss;
     state.epoch += 1;
     state.position_in_epoch = 0;
@@ -278,15 +287,62 @@ struct Trainer::Parts {
     return summary;
   }
 
-  void evaluate_now() {
-    const std::unique_ptr<Loader> test_loader = make_evaluation_loader(job, test_set, model->batch_share());
-    const Score score = model->evaluate(*test_loader);
+  // Replicas that update on their own become one model where it is looked at. To look must not change what is trained:
+  // theirs are shown where the evaluation has made them one already.
+  void log_histograms() {
+    if (model->plan().sync.local() && evaluated_step != state.step) return;
+    std::vector<NamedHistogram> histograms;
+    const auto add = [&](const char* prefix, Model::Contents contents, double scale) {
+      const Model::Snapshot snapshot = model->snapshot(contents);
+      for (const NamedTensor& tensor : snapshot.tensors())
+        histograms.push_back(
+            {fmt::format("{}/{}", prefix, tensor.name),
+             make_histogram({reinterpret_cast<const float*>(tensor.data.data()), tensor.data.size() / sizeof(float)},
+                            scale)});
+    };
+    add("weights", Model::Contents::model, 1);
+    add("gradients", Model::Contents::gradients, 1 / gradient_scale);
+    if (speaks()) tensorboard->write(state.step, histograms);
+  }
+
+  // Details are for the last evaluation of a run.
+  enum class Evaluation { plain, detailed };
+
+  void evaluate_now(Evaluation how) {
+    const Score score = evaluate(how);
     log("test", score.loss, score.accuracy);
     evaluated_step = state.step;
     report(score);
     if (!classifies) return;
     double& best = state.best_metrics.try_emplace("test_accuracy", score.accuracy).first->second;
     best = std::max(best, score.accuracy);
+  }
+
+  Score evaluate(Evaluation how) {
+    const std::unique_ptr<Loader> test_loader = make_evaluation_loader(job, test_set, model->batch_share());
+    if (how == Evaluation::plain || !classifies) return model->evaluate(*test_loader);
+    EvaluationDetails details(job.model.classes);
+    const Score score = model->evaluate(*test_loader, &details);
+    detailed_step = state.step;
+    if (!speaks()) return score;
+    write_file_atomically(folder->evaluation_json(), evaluation_json(details, *test_set));
+    const std::vector<NamedImage> images = misclassified_images(details, *test_set);
+    if (!images.empty()) tensorboard->write(state.step, images);
+    return score;
+  }
+
+  // A run that a stop rule ended learns only then which evaluation was its last, and repeats it. One that had nothing
+  // left to train may have its details already.
+  void evaluate_last() {
+    const bool wanted = classifies && detailed_step != state.step && outcome.stopped_by != "interrupt";
+    bool there = run_images == 0 && speaks() && std::filesystem::exists(folder->evaluation_json());
+    if (options.world != nullptr) there = options.world->from_first(there);
+    if (evaluated_step != state.step) {
+      outcome.test_loss = outcome.test_accuracy = std::nullopt;
+      if (outcome.stopped_by != "interrupt") evaluate_now(Evaluation::detailed);
+    } else if (wanted && !there) {
+      evaluate(Evaluation::detailed);
+    }
   }
 
   void report(const Score& score) {
@@ -355,10 +411,7 @@ struct Trainer::Parts {
           epoch_loss * static_cast<double>(job.train.batch) / static_cast<double>(state.position_in_epoch);
     if (saved_step != state.step) save();
     // What is reported is the score of the model that was saved, or none: Ctrl-C does not wait for one.
-    if (evaluated_step != state.step) {
-      outcome.test_loss = outcome.test_accuracy = std::nullopt;
-      if (outcome.stopped_by != "interrupt") evaluate_now();
-    }
+    evaluate_last();
     finish_saving();
     outcome.steps = state.step;
     if (run_seconds > 0) outcome.images_per_s = static_cast<double>(run_images) / run_seconds;
@@ -385,6 +438,7 @@ struct Trainer::Parts {
   bool classifies = true;            // no accuracy without classes
   std::int64_t saved_step = -1;      // where the newest checkpoint stands
   std::int64_t evaluated_step = -1;  // where the outcome's test figures stand
+  std::int64_t detailed_step = -1;   // where evaluation.json stands, as far as this process knows
   double epoch_loss = 0;             // summed over this epoch's steps
   double epoch_correct = 0;          // samples of this epoch
   double epoch_seconds = 0;          // of this epoch, in this process
@@ -393,6 +447,8 @@ struct Trainer::Parts {
   std::int64_t run_images = 0;
   double trained_seconds = 0;  // over all processes of the run
   double rate = 0;
+  double next_scale = 1;      // of the loss, in fp16, at the next step
+  double gradient_scale = 1;  // that the gradients of the last step carry
   TrainingOutcome outcome;
 };
 

@@ -202,7 +202,7 @@ TEST(Job, TheResolvedJobLoadsAsAnEqualJob) {
           "optimizer": {"type": "lars", "trust": 0.02, "decay_bias": true, "nesterov": true},
           "schedule": {"type": "polynomial", "power": 2, "final_lr": 0.001, "warmup_steps": 12},
           "stop": {"loss_delta": 1e-6, "patience": 3, "target_accuracy": 0.99, "minutes": 1.5}, "eval_every": 2,
-          "checkpoint": {"every_steps": 100, "keep": 5, "shard_bytes": 77}, "memory_limit": "8GB", "threads": 3})",
+          "checkpoint": {"every_steps": 100, "keep": 5, "shard_bytes": 77}, "tensorboard": {"histograms": false}, "memory_limit": "8GB", "threads": 3})",
       R"({"schedule": {"type": "step", "every": 2}, "checkpoint": {"every_epochs": 0}})"};
   const std::vector<std::string> datas = {
       R"({"type": "synthetic", "classes": 3, "train_samples": 5, "test_samples": 6, "seed": 9, "sampler": "balanced"})",

@@ -37,6 +37,22 @@ TEST(Image, DecodesPngExactly) {
   EXPECT_EQ(gray.pixels, std::vector<std::uint8_t>(kPixels.begin(), kPixels.begin() + 6));
 }
 
+TEST(Image, APngThatWeWriteIsTheSameImage) {
+  for (const int channels : {1, 3}) {
+    const std::size_t size = channels == 3 ? 18 : 6;
+    const DecodedImage image{.channels = channels,
+                             .height = 2,
+                             .width = 3,
+                             .pixels = {kPixels.begin(), kPixels.begin() + static_cast<std::ptrdiff_t>(size)}};
+    const DecodedImage back = decode_png(trifold::encode_png(image), "ours");
+    EXPECT_EQ(back.channels, channels);
+    EXPECT_EQ(back.height, 2);
+    EXPECT_EQ(back.width, 3);
+    EXPECT_EQ(back.pixels, image.pixels);
+  }
+  EXPECT_THROW(trifold::encode_png({.channels = 3, .height = 2, .width = 3, .pixels = {0}}), Error);
+}
+
 TEST(Image, TransparentPngIsBlackBehind) {
   const std::vector<std::uint8_t> rgba{200, 100, 50, 255, 200, 100, 50, 0};
   const DecodedImage image = decode_image(encode_png(1, 2, PNG_FORMAT_RGBA, rgba.data()), "a.png");

@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/python.h"
 #include "runtime/checkpoint/temporary_directory.h"
 #include "runtime/core/error.h"
+#include "runtime/data/image.h"
 #include "runtime/metrics/tensorboard_event.h"
 
 namespace trifold {
@@ -107,6 +108,64 @@ assert len(loss) == len(expected), loss
 for (s, v), (t, w) in zip(loss, expected):
     assert s == t and abs(v - w) < 1e-6, loss
 assert [e.step for e in run.Scalars('train/images_per_s')] == [1, 2, 3, 4]
+)");
+  EXPECT_EQ(result.exit_status, 0) << result.output;
+}
+
+TEST(TensorboardWriter, TensorboardReadsHistogramsAndImages) {
+  if (!testing::python_imports("tensorboard.backend.event_processing.event_accumulator, PIL.Image")) {
+    GTEST_SKIP() << "Python's tensorboard or Pillow is not installed";
+  }
+  const TemporaryDirectory directory;
+  {
+    TensorboardWriter writer(directory.path());
+    std::vector<float> numbers;
+    for (int i = 0; i <= 60; ++i)
+      numbers.push_back(static_cast<float>(i) / 30 - 1);  // two a bucket, the last has three
+    const std::vector<NamedHistogram> histograms{{"weights/a", make_histogram(numbers)},
+                                                 {"weights/b", make_histogram(std::vector<float>(5, 0.5f))},
+                                                 {"weights/none", make_histogram({})}};
+    writer.write(3, histograms);
+    const DecodedImage image{.channels = 3, .height = 2, .width = 1, .pixels = {255, 0, 0, 10, 20, 30}};
+    const DecodedImage gray{.channels = 1, .height = 1, .width = 2, .pixels = {7, 200}};
+    const std::vector<NamedImage> images{
+        {.name = "misclassified/01: a as b", .height = 2, .width = 1, .channels = 3, .png = encode_png(image)},
+        {.name = "misclassified/02: b as a", .height = 1, .width = 2, .channels = 1, .png = encode_png(gray)}};
+    writer.write(4, images);
+  }
+  const auto result = testing::run_python("path = '" + directory.path().string() + R"('
+import glob, io
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader, LegacyEventFileLoader
+run = EventAccumulator(path)
+run.Reload()
+# As TensorBoard shows them today: [left, right, count] of every bucket, and [width, height, PNG].
+tensors = {v.tag: (e.step, v) for e in EventFileLoader(glob.glob(path + '/*')[0]).Load() for v in e.summary.value}
+assert list(tensors) == ['weights/a', 'weights/b', 'weights/none', 'misclassified/01: a as b', 'misclassified/02: b as a']
+from tensorboard.util import tensor_util
+step, value = tensors['weights/a']
+buckets = tensor_util.make_ndarray(value.tensor)
+assert step == 3 and value.metadata.plugin_data.plugin_name == 'histograms', value
+assert buckets.shape == (30, 3) and buckets[0, 0] == -1 and buckets[-1, 1] == 1, buckets
+assert buckets[:, 2].sum() == 61 and buckets[:, 2].min() >= 1 and buckets[:, 2].max() <= 3, buckets
+assert abs(buckets[1:, 0] - buckets[:-1, 1]).max() == 0
+assert tensor_util.make_ndarray(tensors['weights/b'][1].tensor).tolist() == [[0.5, 0.5, 5]]
+for tag, size, mode, pixel in [('misclassified/01: a as b', (1, 2), 'RGB', (10, 20, 30)),
+                               ('misclassified/02: b as a', (2, 1), 'L', 200)]:
+    step, value = tensors[tag]
+    width, height, png = tensor_util.make_ndarray(value.tensor)[:3]
+    image = Image.open(io.BytesIO(png))
+    assert step == 4 and (int(width), int(height)) == size == image.size and image.mode == mode, (image, width, height)
+    assert image.getpixel((size[0] - 1, size[1] - 1)) == pixel
+# The messages as they were written.
+values = {v.tag: v for e in LegacyEventFileLoader(glob.glob(path + '/*')[0]).Load() for v in e.summary.value}
+histogram = values['weights/a'].histo
+assert (histogram.min, histogram.max, histogram.num) == (-1, 1, 61), histogram
+assert abs(histogram.sum) < 1e-5 and abs(histogram.sum_squares - sum((i / 30 - 1) ** 2 for i in range(61))) < 1e-4
+assert len(histogram.bucket_limit) == len(histogram.bucket) == 30 and histogram.bucket_limit[-1] == 1
+assert values['weights/none'].histo.num == 0
+assert values['misclassified/01: a as b'].image.colorspace == 3
 )");
   EXPECT_EQ(result.exit_status, 0) << result.output;
 }
