@@ -1,5 +1,5 @@
-// What each layer of a network is worth: shape, parameters, FLOPs, bytes. Numbers of the unfused graph: what the network
-// is, not how it is run.
+// What each layer of a network is worth: shape, parameters, FLOPs, bytes. Numbers of the unfused graph: what the
+// network is, not how it is run.
 #pragma once
 
 #include <string>

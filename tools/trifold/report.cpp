@@ -1,11 +1,12 @@
 // trifold report runs/demo: one HTML file that shows what run folders hold, readable anywhere without a network.
+#include "runtime/report/report.h"
+
 #include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
 
 #include "commands.h"
-#include "runtime/report/report.h"
 
 namespace trifold {
 namespace {

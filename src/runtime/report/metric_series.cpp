@@ -49,7 +49,8 @@ ReportJson series_json(const MetricSeries& series) {
   }
   ReportJson json = {{"step", step}, {"mean", mean}};
   if (timed) json["time_s"] = time;
-  if (series.values_a_point() > 1) json.update({{"values_a_point", series.values_a_point()}, {"min", least}, {"max", most}});
+  if (series.values_a_point() > 1)
+    json.update({{"values_a_point", series.values_a_point()}, {"min", least}, {"max", most}});
   return json;
 }
 

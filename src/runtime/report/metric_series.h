@@ -15,7 +15,7 @@ namespace trifold {
 
 // A run of consecutive values.
 struct SeriesPoint {
-  std::int64_t step = 0;         // the last one
+  std::int64_t step = 0;              // the last one
   std::optional<double> time_s = {};  // at that step
   std::int64_t count = 0;
   double sum = 0;
@@ -50,8 +50,8 @@ struct Metrics {
 // A torn last line is left out: the run may still be going on. Any other damage is an input error with its line.
 Metrics read_metrics(const std::filesystem::path& file);
 
-// Columns: {"train": {"loss": {"step": [..], "time_s": [..], "mean": [..], "min": [..], "max": [..]}}}; min and max only
-// where a point stands for several values.
+// Columns: {"train": {"loss": {"step": [..], "time_s": [..], "mean": [..], "min": [..], "max": [..]}}}; min and max
+// only where a point stands for several values.
 nlohmann::ordered_json to_json(const Metrics& metrics);
 
 }  // namespace trifold

@@ -5,16 +5,21 @@
 #ifdef TRIFOLD_PAGE
 
 // CMakeLists.txt joins our files into page.js and page.css; the assembler takes each as it is.
-#define TRIFOLD_EMBED(name, file)           \
-  asm(".section .rodata\n"                  \
-      ".global trifold_" #name "\n"         \
-      "trifold_" #name ":\n"                \
-      ".incbin \"" file "\"\n"              \
-      ".global trifold_" #name "_end\n"     \
-      "trifold_" #name "_end:\n"            \
-      ".byte 0\n"                           \
-      ".previous\n");                       \
-  extern "C" const char trifold_##name[];   \
+#define TRIFOLD_EMBED(name, file)         \
+  asm(".section .rodata\n"                \
+      ".global trifold_" #name            \
+      "\n"                                \
+      "trifold_" #name                    \
+      ":\n"                               \
+      ".incbin \"" file                   \
+      "\"\n"                              \
+      ".global trifold_" #name            \
+      "_end\n"                            \
+      "trifold_" #name                    \
+      "_end:\n"                           \
+      ".byte 0\n"                         \
+      ".previous\n");                     \
+  extern "C" const char trifold_##name[]; \
   extern "C" const char trifold_##name##_end[]
 
 TRIFOLD_EMBED(page_html, TRIFOLD_PAGE "/report.html");

@@ -1,5 +1,5 @@
-// The files of the report's page, as the build put them into the program: d3, our scripts, our styles and the frame they
-// go into. Without d3 at build time there is no page.
+// The files of the report's page, as the build put them into the program: d3, our scripts, our styles and the frame
+// they go into. Without d3 at build time there is no page.
 #pragma once
 
 #include <string_view>

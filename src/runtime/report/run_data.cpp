@@ -1,5 +1,6 @@
 #include "runtime/report/run_data.h"
 
+#include <cmath>
 #include <fstream>
 #include <initializer_list>
 #include <optional>
@@ -40,7 +41,8 @@ std::optional<ReportJson> read_object(const fs::path& file) {
     if (!json.is_object()) fail_input("'{}' is no JSON object, so there is nothing to draw in it", file.string());
     return json;
   } catch (const ReportJson::parse_error& fault) {
-    fail_input("'{}' is no valid JSON (byte {}): write it again, or take it out of the folder", file.string(), fault.byte);
+    fail_input("'{}' is no valid JSON (byte {}): write it again, or take it out of the folder", file.string(),
+               fault.byte);
   }
 }
 
@@ -48,8 +50,15 @@ void shorten(ReportJson& list, std::size_t most) {
   if (list.is_array() && list.size() > most) list.erase(list.begin() + static_cast<std::ptrdiff_t>(most), list.end());
 }
 
+// Whole numbers, bytes most of all, are kept: somebody may want to compare them.
 void shorten_numbers(ReportJson& json) {
-  if (json.is_number_float()) json = short_number(json.get<double>());
+  if (json.is_number_float()) {
+    const double value = json.get<double>();
+    if (value == std::trunc(value) && std::abs(value) < 1e15)
+      json = static_cast<std::int64_t>(value);
+    else
+      json = short_number(value);
+  }
   if (json.is_structured())
     for (ReportJson& each : json) shorten_numbers(each);
 }

@@ -12,7 +12,7 @@ function comparePage({ compare }) {
   const single = plans.find((plan) => plan.plan === "single") || plans[0];
   const context = { compare, plans, winner, single };
   return element("div", {},
-    tiles([["Fastest", winner.plan], ["It does", short(winner.images_per_s, 4), "images/s"],
+    tiles([["Fastest does", short(winner.images_per_s, 4), "images/s"],
       isNumber(winner.speedup) && winner !== single && ["Against one rank", `${short(winner.speedup)} ×`],
       ["Batch", grouped(compare.batch || 0)], ["Steps", grouped(compare.steps || 0), `in ${compare.rounds} rounds`], ["Cores", String(compare.cores || "?")]]),
     element("div", { class: "grid" }, throughputCard(context), stepCard(context), timelineCards(context), whyCards(context),
@@ -29,7 +29,7 @@ function throughputCard({ plans, winner }) {
 
 function stepCard({ plans, winner }) {
   const rows = plans.map((plan) => ({ name: plan.plan, best: plan === winner, parts: stepParts.map((part) => ({ ...part, value: (plan.step_ms || {})[part.key] })) }));
-  return card({ title: "Where a step's time goes", about: "Milliseconds of the median round's step, as the mean rank spends them.",
+  return card({ title: "Where a step's time goes", about: "Milliseconds of the median round's step.",
     body: barChart({ label: `Milliseconds of a step by plan and kind of work: ${plans.map((plan) => `${plan.plan} ${short(stepTotal(plan))}`).join(", ")}.`, rows, text: msText, xName: "ms", showLegend: true }) });
 }
 
@@ -45,7 +45,7 @@ function whyCards({ plans, winner }) {
       .filter((part) => Math.abs(part.change) > 0.002 * stepTotal(plan));
     return card({ title: `Why ${plan.plan} lost`, body: element("div", {}, element("p", { class: "why" }, plan.why),
       waterfallChart({ label: `From ${winner.plan}'s step of ${msText(stepTotal(winner))} to ${plan.plan}'s of ${msText(stepTotal(plan))}: ${parts.map((part) => `${part.name} ${part.change > 0 ? "+" : ""}${msText(part.change)}`).join(", ")}.`,
-        from: { name: winner.plan.slice(0, 20), value: stepTotal(winner) }, to: { name: plan.plan.slice(0, 20), value: stepTotal(plan) }, parts })) });
+        from: { name: winner.plan, value: stepTotal(winner) }, to: { name: plan.plan, value: stepTotal(plan) }, parts })) });
   });
 }
 

@@ -6,7 +6,7 @@ function short(value, digits = 3) {
   if (!isNumber(value)) return "none";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e6 || size < 1e-3) return value.toExponential(Math.max(0, digits - 1)).replace("e+", "e");
+  if (size >= 1e6 || size < 1e-3) return Number(value.toPrecision(digits)).toExponential().replace("e+", "e");
   if (size >= 1000) return d3.format(",.0f")(value);
   return String(Number(value.toPrecision(digits)));
 }

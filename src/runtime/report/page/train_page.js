@@ -57,7 +57,7 @@ function metricCard({ name, lines, axis, series }) {
   const place = element("div");
   const draw = (scale) => place.replaceChildren(lineChart({
     label: `${title} over ${axis === "step" ? "steps" : "time"}: ${lines.map((line) => `${line.name} from ${short(line.y[0])} to ${short(last(line.y))}`).join(", ")}.`,
-    series: lines, xName: axis === "step" ? "step" : "seconds", yName: title, log: scale === "log",
+    series: lines, xName: axis === "step" ? "step" : "seconds", yName: title, log: scale === "log", highest: name === "accuracy" ? 1 : Infinity,
     xText: axis === "step" ? grouped : (value) => short(value, 4) }));
   draw(steep ? "log" : "linear");
   const some = ((series.train || {})[name] || {}).values_a_point;
@@ -86,7 +86,7 @@ function evaluationCards({ classes = [], confusion, worst = [] }) {
 function sampleGallery(worst, classes) {
   const name = (index) => String(classes[index] ?? index);
   return element("ul", { class: "samples" }, worst.map((sample) => element("li", {},
-    sample.png ? element("img", { src: `data:image/png;base64,${sample.png}`, alt: `Test sample ${sample.index}, ${name(sample.label)}`, loading: "lazy" }) : null,
+    sample.png ? element("img", { src: `data:image/png;base64,${sample.png}`, alt: `Test sample ${sample.index}, ${name(sample.label)}` }) : null,
     element("strong", {}, name(sample.label)), ` taken for `, element("strong", {}, name(sample.predicted)), element("br"),
     isNumber(sample.probability) ? `sure to ${percent(sample.probability, 0)}` : "", isNumber(sample.loss) ? `, loss ${short(sample.loss)}` : "")));
 }

@@ -4,8 +4,8 @@ function barChart({ label, rows, text, xName, showLegend = false, gap = 30 }) {
   const total = (row) => d3.sum(row.parts, (part) => part.value || 0);
   const figure = chart({ label, draw: (svg, width) => {
     const longest = d3.max(rows, (row) => row.name.length) || 4;
-    const narrow = width < 520;
-    const left = narrow ? 4 : Math.min(width * 0.34, 14 + longest * 7.2);
+    const narrow = width < 520 || longest * 7.2 > width * 0.32;  // then names stand above their bars
+    const left = narrow ? 4 : 14 + longest * 7.2;
     const step = narrow ? gap + 18 : gap;
     const thick = Math.min(20, gap - 8);
     const right = width - (narrow ? 66 : 84);
@@ -15,7 +15,7 @@ function barChart({ label, rows, text, xName, showLegend = false, gap = 30 }) {
     svg.append("g").attr("class", "rule").selectAll("line").data(ticks).join("line")
       .attr("x1", x).attr("x2", x).attr("y1", 2).attr("y2", height - 36);
     svg.append("g").attr("class", "axis").attr("transform", `translate(0,${height - 36})`)
-      .call(d3.axisBottom(x).tickValues(ticks).tickFormat((value) => short(value)).tickSizeOuter(0)).select(".domain").remove();
+      .call(d3.axisBottom(x).tickValues(ticks).tickFormat(xName === "bytes" ? text : (value) => short(value)).tickSizeOuter(0)).select(".domain").remove();
     svg.append("text").attr("x", right).attr("y", height - 3).attr("text-anchor", "end").text(xName);
     rows.forEach((row, i) => {
       const top = i * step + (narrow ? 20 : 4);

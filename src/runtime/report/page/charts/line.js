@@ -1,6 +1,6 @@
 // Lines over steps or seconds. series: [{name, x: [..], y: [..], low, high, color, dots}]; low and high are the band that
 // a point's values lie in. Pointer and arrow keys move a cursor over the points.
-function lineChart({ label, series, xName, yName, log = false, height = 220, xText = grouped, zero = false }) {
+function lineChart({ label, series, xName, yName, log = false, height = 220, xText = grouped, highest = Infinity }) {
   const lines = series.filter((line) => line.x.length > 0);
   const lower = (line, i) => (line.low ? line.low[i] : line.y[i]);
   const upper = (line, i) => (line.high ? line.high[i] : line.y[i]);
@@ -11,9 +11,9 @@ function lineChart({ label, series, xName, yName, log = false, height = 220, xTe
     const [least, most] = d3.extent(usable.length > 0 ? usable : [0, 1]);
     const x = d3.scaleLinear().domain(d3.extent(lines.flatMap((line) => line.x))).range([box.left, box.right]);
     const spare = (most - least || Math.abs(most) || 1) * 0.04;
-    const bottom = zero ? 0 : least >= 0 ? Math.max(0, least - spare) : least - spare;
+    const bottom = least >= 0 ? Math.max(0, least - spare) : least - spare;
     const y = log ? d3.scaleLog().domain([least / 1.15, most * 1.15]).range([box.bottom, box.top])
-      : d3.scaleLinear().domain([bottom, most + spare]).nice(5).range([box.bottom, box.top]);
+      : d3.scaleLinear().domain(d3.scaleLinear().domain([bottom, most + spare]).nice(5).domain().map((end) => Math.min(end, highest))).range([box.bottom, box.top]);
     const seen = (value) => isNumber(value) && (!log || value > 0);
     const ticks = log ? logTicks(y.domain()) : y.ticks(5);
     svg.append("g").attr("class", "rule").selectAll("line").data(ticks).join("line")

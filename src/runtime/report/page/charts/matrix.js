@@ -20,7 +20,7 @@ function matrixChart({ label, names, values, rowName, columnName, text, tipText 
     asMarks(squares, ({ value, i, j }) => ({ title: `${rowName} ${names[i]}, ${columnName} ${names[j]}`, rows: [["", tipText(value)]] }));
     if (cell > 26)
       svg.append("g").selectAll("text").data(cells.filter(({ value }) => value > 0)).join("text").attr("text-anchor", "middle")
-        .attr("class", ({ value, i, j }) => (shade(value, i, j) > 0.5 ? "on" : null)).style("pointer-events", "none")
+        .attr("class", ({ value, i, j }) => (shade(value, i, j) > 0.42 ? "on" : "strong")).style("pointer-events", "none")
         .attr("x", ({ j }) => left + (j + 0.5) * cell - 0.7).attr("y", ({ i }) => top + (i + 0.5) * cell).attr("dy", ".35em")
         .text(({ value }) => text(value)).attr("font-size", Math.min(12, cell / 3.2));
     const shown = (_, i) => i % every === 0;

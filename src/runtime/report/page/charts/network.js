@@ -38,7 +38,7 @@ function networkChart({ label, network }) {
     const narrow = width < 620;
     const gutter = Math.min(14 + lanes * 9, width * 0.2);
     const left = (staged ? 30 : 4) + gutter;
-    const boxWidth = Math.min(290, width - left - (narrow ? 86 : 330));
+    const boxWidth = Math.min(290, width - left - (narrow ? 112 : 330));
     const center = (row) => row * step + 15;
     if (staged) for (const [stage, group] of d3.nest().key((row) => row.stage).entries(layers.map((layer, i) => ({ stage: layer.stage, row: i + 1 }))).map(({ key, values }) => [Number(key), values]))
       for (const { row } of group) {
