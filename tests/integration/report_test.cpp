@@ -1,6 +1,9 @@
 // `trifold report` as a user runs it, and its page in a real browser where there is one.
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+
+#include <sys/wait.h>
 
 #include "support/job_fixture.h"
 

@@ -66,7 +66,7 @@ function followKeys(svg) {
   });
 }
 
-const seriesColor = (index) => `var(--c${index % 8})`;
+const seriesColor = (index) => `var(--c${index % 10})`;
 
 function legend(entries) {
   return element("ul", { class: "legend" }, entries.map(({ name, color, idle }) =>

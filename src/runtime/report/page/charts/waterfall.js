@@ -16,7 +16,7 @@ function waterfallChart({ label, from, to, parts }) {
     rows.forEach((row, i) => {
       const top = i * step + 3;
       svg.append("text").attr("x", left - 8).attr("y", top + 9).attr("dy", ".35em").attr("text-anchor", "end")
-        .attr("class", row.change === undefined ? "strong" : null).text(clipped(row.name, left - 8));
+        .attr("class", row.change === undefined ? "strong" : null).text(clipped(row.name, left - 20));
       if (i > 0) svg.append("line").attr("class", "cursor").attr("x1", x(row.change === undefined ? row.end : row.begin))
         .attr("x2", x(row.change === undefined ? row.end : row.begin)).attr("y1", top - 8).attr("y2", top);
       asMarks(svg.append("rect").datum(row).attr("class", "fill").style("--c", row.color).attr("rx", 2)
