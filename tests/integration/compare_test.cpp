@@ -19,6 +19,12 @@ class Compare : public JobFixture {
     return job;
   }
 
+  // A build without d3 writes no report.
+  std::size_t entries_besides_report() const {
+    const fs::path folder = directory() / "runs/job-compare";
+    return testing::count_entries(folder) - (fs::exists(folder / "report.html") ? 1 : 0);
+  }
+
   // With --json and these; the test fails if it did not end with 0.
   Json compare(const std::string& plans, std::vector<std::string> arguments = {}) const {
     std::vector<std::string> all = {"compare", "job.json", "--json", "--plans", plans};
@@ -61,6 +67,13 @@ TEST_F(Compare, MeasuresEveryPlan) {
     EXPECT_LE(plan["max_grad_rel_diff"], 1e-4);
     EXPECT_FALSE(plan["why"].get<std::string>().empty());
     for (const auto& [kind, sent] : plan["bytes_sent"].items()) EXPECT_EQ(sent.size(), ranks[i]) << kind;
+    ASSERT_EQ(plan["sent_to"].size(), ranks[i]);
+    for (std::size_t rank = 0; rank < ranks[i]; ++rank) {
+      double sent = 0;
+      for (const auto& [kind, by_rank] : plan["bytes_sent"].items()) sent += by_rank[rank].get<double>();
+      EXPECT_DOUBLE_EQ(sum_of(plan["sent_to"][rank]), sent) << "all that a rank sends goes to some rank";
+      EXPECT_EQ(plan["sent_to"][rank][rank], 0.0);
+    }
     most = std::max(most, plan["images_per_s"].get<double>());
     if (found["winner"] == plan["plan"]) {
       EXPECT_EQ(plan["why"], "the fastest");
@@ -84,7 +97,7 @@ TEST_F(Compare, MeasuresEveryPlan) {
   // The run folder holds the same, and the job.
   EXPECT_EQ(last_json(testing::read_file(directory() / "runs/job-compare/compare.json")), found);
   EXPECT_EQ(trifold({"check", "runs/job-compare/job.json"}).exit_code, 0);
-  EXPECT_EQ(testing::count_entries(directory() / "runs/job-compare"), 2u);
+  EXPECT_EQ(entries_besides_report(), 3u) << "environment.json is the third";
 }
 
 // The single run of a comparison is the run that `train` does.
@@ -111,7 +124,7 @@ TEST_F(Compare, TakesTurnsInLittleMemory) {
   limited.insert(limited.end(), {"--set", "train.memory_limit=" + std::to_string(single + 1)});
   const Json in_little = compare("dp=2; pp=2", limited);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(in_little["plans"][i]["losses"], found["plans"][i]["losses"]) << i;
-  EXPECT_EQ(testing::count_entries(directory() / "runs/job-compare"), 2u) << "models were left behind";
+  EXPECT_EQ(entries_besides_report(), 3u) << "models were left behind";
 }
 
 TEST_F(Compare, FailsWherePlansDiffer) {

@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "job_arguments.h"
 #include "kernels/ops/collective.h"
+#include "layers/layer_figures.h"
 #include "parallel/launch.h"
 #include "parallel/rank_placement.h"
 #include "runtime/train/fold_plan.h"
@@ -20,43 +21,6 @@ namespace trifold {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct LayerRow {
-  std::string id;
-  std::string type;
-  Shape shape;
-  std::int64_t parameters = 0;
-  double forward_flops = 0;
-  double training_flops = 0;         // forward and both gradients
-  std::size_t activation_bytes = 0;  // of its output
-};
-
-// Numbers of the unfused graph: what the network is, not how it is run.
-std::vector<LayerRow> rows_of(const Graph& graph) {
-  std::vector<LayerRow> rows;
-  for (const LayerInfo& layer : graph.layers) {
-    LayerRow row{layer.id, layer.type, graph[layer.out].shape};
-    for (const int index : layer.parameters) {
-      const Value& value = graph[graph.parameters[static_cast<std::size_t>(index)].value];
-      if (value.role == Role::parameter) row.parameters += value.shape.elements();
-    }
-    row.activation_bytes = TensorDesc{row.shape, graph[layer.out].dtype, {}}.bytes();
-    rows.push_back(row);
-  }
-  const auto descs = [&](const std::vector<ValueId>& ids) {
-    std::vector<TensorDesc> found;
-    for (const ValueId id : ids) found.push_back({graph[id].shape, graph[id].dtype, {}});
-    return found;
-  };
-  for (const Node& node : graph.nodes) {
-    if (node.op->is_view()) continue;
-    const double flops = node.op->flops(descs(node.in), descs(node.out));
-    LayerRow& row = rows[static_cast<std::size_t>(node.layer)];
-    row.training_flops += flops;
-    if (node.phase == Phase::forward) row.forward_flops += flops;
-  }
-  return rows;
-}
 
 std::string scaled(double value) {
   if (value >= 1e9) return fmt::format("{:.2f} G", value / 1e9);
@@ -189,7 +153,7 @@ struct CheckCommand {
                                .global_batch = options.batch,
                                .bn_group = options.bn_group,
                                .classes = loaded.model.classes};
-    const std::vector<LayerRow> rows = rows_of(build_graph(loaded.model, context, Mode::train));
+    const std::vector<LayerFigures> rows = layer_figures(build_graph(loaded.model, context, Mode::train));
     const std::vector<RankRow> ranks = rank_rows(loaded, options, plan, program);
     if (job.json)
       print_json(rows, ranks, plan, placement);
@@ -209,10 +173,10 @@ struct CheckCommand {
     return regions;
   }
 
-  static void print_json(const std::vector<LayerRow>& rows, const std::vector<RankRow>& ranks, const FoldPlan& plan,
+  static void print_json(const std::vector<LayerFigures>& rows, const std::vector<RankRow>& ranks, const FoldPlan& plan,
                          const RankPlacement& placement) {
     Json layers = Json::array();
-    for (const LayerRow& row : rows)
+    for (const LayerFigures& row : rows)
       layers.push_back({{"id", row.id},
                         {"type", row.type},
                         {"shape", dims_of(row.shape)},
@@ -249,17 +213,17 @@ struct CheckCommand {
     fmt::print("{}\n", json.dump());
   }
 
-  static void print_table(const ModelContext& context, const std::vector<LayerRow>& rows,
+  static void print_table(const ModelContext& context, const std::vector<LayerFigures>& rows,
                           const std::vector<RankRow>& ranks, const FoldPlan& plan, const RankPlacement& placement) {
     std::size_t id_width = 5;
-    for (const LayerRow& row : rows) id_width = std::max(id_width, row.id.size());
+    for (const LayerFigures& row : rows) id_width = std::max(id_width, row.id.size());
     fmt::print("{:<{}}  {:<22} {:>18} {:>12} {:>12} {:>12}\n", "layer", id_width, "type", "output", "parameters",
                "FLOPs", "activation");
     std::int64_t parameters = 0;
     double forward = 0;
     double training = 0;
     std::size_t activations = 0;
-    for (const LayerRow& row : rows) {
+    for (const LayerFigures& row : rows) {
       fmt::print("{:<{}}  {:<22} {:>18} {:>12} {:>12} {:>12}\n", row.id, id_width, row.type, to_string(row.shape),
                  row.parameters, scaled(row.forward_flops), bytes_text(row.activation_bytes));
       parameters += row.parameters;
@@ -283,7 +247,7 @@ struct CheckCommand {
     for (const RankRow& rank : ranks) print_collectives(rank);
   }
 
-  static void print_stages(const std::vector<LayerRow>& rows, const FoldPlan& plan) {
+  static void print_stages(const std::vector<LayerFigures>& rows, const FoldPlan& plan) {
     std::size_t at = 0;
     for (std::size_t part = 0; part < plan.layers_of_part.size(); ++part) {
       const auto count = static_cast<std::size_t>(plan.layers_of_part[part]);

@@ -15,6 +15,8 @@
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/compare/report.h"
 #include "runtime/core/error.h"
+#include "runtime/report/environment.h"
+#include "runtime/report/report.h"
 
 namespace trifold {
 namespace {
@@ -31,6 +33,7 @@ struct CompareCommand {
   std::string runs = "runs";
   bool json = false;
   bool quiet = false;
+  bool no_report = false;
 
   void run() {
     refuse_several_processes("compare");
@@ -47,6 +50,8 @@ struct CompareCommand {
     const std::string report = to_json_text(found);
     write_file_atomically(options.folder / "job.json", to_json_text(job));
     write_file_atomically(options.folder / "compare.json", report + "\n");
+    write_environment(options.folder);
+    if (!no_report) write_report_of(options.folder);
     fmt::print("{}\n", json ? report : to_text(found) + "run folder: " + options.folder.string());
     std::fflush(stdout);
     if (tolerance) assert_equal(found, *tolerance);
@@ -94,6 +99,7 @@ void add_compare_command(CLI::App& app) {
   sub->add_option("--runs", command->runs, "folder of all runs (default: runs)");
   sub->add_flag("--json", command->json, "writes JSON to standard output, for programs");
   sub->add_flag("--quiet", command->quiet, "shows no progress");
+  sub->add_flag("--no-report", command->no_report, "writes no report.html");
   sub->callback([command] { command->run(); });
 }
 

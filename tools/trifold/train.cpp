@@ -15,6 +15,8 @@
 #include "parallel/launch.h"
 #include "parallel/rank_placement.h"
 #include "parallel/world.h"
+#include "runtime/report/environment.h"
+#include "runtime/report/report.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/trainer.h"
 #include "supervise.h"
@@ -49,6 +51,7 @@ struct TrainCommand {
   bool resume = false;
   bool force = false;
   bool quiet = false;
+  bool no_report = false;
   int restarts = 0;
   int processes = 1;
 
@@ -103,6 +106,8 @@ struct TrainCommand {
                   {"images_per_s", epoch.images_per_s}});
     });
     if (world != nullptr && !world->first()) return;
+    write_environment(outcome.folder);
+    if (!no_report) write_report_of(outcome.folder);
     if (job.json) {
       print_json({{"event", "done"},
                   {"steps", outcome.steps},
@@ -139,6 +144,7 @@ void add_train_command(CLI::App& app) {
   auto* resume = sub->add_flag("--resume", command->resume, "goes on from the last good checkpoint of the run");
   sub->add_flag("--force", command->force, "replaces a run of the same name")->excludes(resume);
   sub->add_flag("--quiet", command->quiet, "shows no progress");
+  sub->add_flag("--no-report", command->no_report, "writes no report.html at the end");
   sub->add_option("--restarts", command->restarts,
                   "starts the job again from its last checkpoint when a process of it is lost, at most so often")
       ->check(CLI::NonNegativeNumber);

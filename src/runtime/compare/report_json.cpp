@@ -36,6 +36,16 @@ ReportJson sent_json(const PlanResult& plan) {
   return sent;
 }
 
+// Bytes a step, from rank (row) to rank (column).
+ReportJson sent_to_json(const PlanResult& plan) {
+  const std::size_t ranks = plan.traffic.size();
+  std::vector<std::vector<double>> bytes(ranks, std::vector<double>(ranks));
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    for (const Traffic& traffic : plan.traffic[rank])
+      for (const auto& [to, sent] : traffic.sent_to) bytes[rank][static_cast<std::size_t>(to)] += sent;
+  return bytes;
+}
+
 ReportJson collectives_json(const PlanResult& plan) {
   ReportJson rows = ReportJson::array();
   for (std::size_t rank = 0; rank < plan.traffic.size(); ++rank)
@@ -86,6 +96,7 @@ ReportJson plan_json(const PlanResult& plan) {
                      {"max_grad_rel_diff", number(plan.gradient_difference.relative)},
                      {"worst_gradient", plan.gradient_difference.layer},
                      {"bytes_sent", sent_json(plan)},
+                     {"sent_to", sent_to_json(plan)},
                      {"collectives", collectives_json(plan)},
                      {"peak_bytes", peak},
                      {"planned_bytes", planned},

@@ -17,6 +17,20 @@ Traffic& find_or_add(std::vector<Traffic>& traffic, const Node& node, Axis axis,
   return traffic.emplace_back(Traffic{.kind = std::string(node.op->name()), .axis = axis, .ranks = ranks});
 }
 
+// The rank that this one sends to: the other stage's of its replica, or the next of the axis's ring.
+int receiver_of(const Exchange& exchange, const Mesh& mesh, int rank) {
+  MeshPlace place = place_of(mesh, rank);
+  if (const auto* message = dynamic_cast<const StageMessage*>(&exchange))
+    place.pipeline = message->stage;
+  else if (exchange.axis == Axis::data)
+    place.data = (place.data + 1) % mesh.data;
+  else if (exchange.axis == Axis::tensor)
+    place.tensor = (place.tensor + 1) % mesh.tensor;
+  else
+    place.pipeline = (place.pipeline + 1) % mesh.pipeline;
+  return rank_of(mesh, place);
+}
+
 }  // namespace
 
 const Exchange* exchange_of(const Node& node) {
@@ -41,6 +55,7 @@ std::vector<Traffic> traffic_of(const FoldedModel& model, int rank, int timed_st
       kind.calls += calls;
       kind.bytes += calls * std::max(in, out);
       kind.sent += calls * sent;
+      kind.sent_to[receiver_of(*exchange, plan.mesh, rank)] += calls * sent;
       if (!exchange->is_message()) kind.seconds += training.node_seconds()[i] / timed_steps;
     }
   }

@@ -2,6 +2,7 @@
 // out, so that plans can be compared.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,10 @@ struct Traffic {
   Axis axis = Axis::data;
   int ranks = 1;  // that take part
   std::int64_t calls = 0;
-  double bytes = 0;    // of the tensors: what nccl-tests calls the size
-  double sent = 0;     // by this rank
-  double seconds = 0;  // in them, waits for other ranks included; no messages'
+  double bytes = 0;                    // of the tensors: what nccl-tests calls the size
+  double sent = 0;                     // by this rank
+  double seconds = 0;                  // in them, waits for other ranks included; no messages'
+  std::map<int, double> sent_to = {};  // `sent`, by the rank that it goes to; a ring sends to the next
 };
 
 // What ranks exchange at this node; null: nothing.

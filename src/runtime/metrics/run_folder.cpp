@@ -77,7 +77,8 @@ bool RunFolder::holds_run(const fs::path& folder) {
 }
 
 void RunFolder::delete_run() const {
-  for (const fs::path& entry : {job_json(), metrics_jsonl(), evaluation_json(), checkpoints(), tensorboard()}) {
+  for (const fs::path& entry : {job_json(), metrics_jsonl(), evaluation_json(), checkpoints(), tensorboard(),
+                                path_ / "environment.json", path_ / "report.html"}) {
     std::error_code error;
     fs::remove_all(entry, error);
     if (error) fail_runtime("cannot delete '{}': {}", entry.string(), error.message());

@@ -1,0 +1,55 @@
+#include "runtime/report/environment.h"
+
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <string>
+
+#include <fmt/chrono.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "kernels/cpu/simd/isa.h"
+#include "kernels/gpu_plugin.h"
+#include "runtime/checkpoint/atomic_file.h"
+#include "runtime/core/parallel.h"
+
+namespace trifold {
+namespace {
+
+std::string cpu_name() {
+  std::ifstream in("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(in, line)) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+nlohmann::ordered_json environment() {
+  utsname system{};
+  uname(&system);
+  nlohmann::ordered_json json = {
+      {"trifold", "0.1.0"},
+      {"compiler", __VERSION__},
+      {"cpu", cpu_name()},
+      {"cores", thread_count()},
+      {"instruction_set", cpu::isa_name(cpu::active_isa())},
+      {"memory_bytes", static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE)},
+      {"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)},
+      {"host", system.nodename},
+      {"date", fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr)))}};
+  json["gpus"] = nlohmann::ordered_json::array();
+  if (const GpuSearch& found = find_gpus(); found.plugin != nullptr)
+    for (const GpuInfo& gpu : found.plugin->gpus()) json["gpus"].push_back(gpu.name);
+  return json;
+}
+
+void write_environment(const std::filesystem::path& folder) {
+  write_file_atomically(folder / "environment.json", environment().dump(2) + "\n");
+}
+
+}  // namespace trifold

@@ -1,0 +1,42 @@
+// One step of a plan: a lane a rank, a box for each piece of work, its micro-batch in it. What no box covers is bubble.
+const workKinds = {
+  F: { name: "forward", color: "var(--c0)" }, B: { name: "backward", color: "var(--c1)" },
+  W: { name: "weight gradients", color: "var(--c2)" }, U: { name: "update", color: "var(--c4)" },
+  comm: { name: "communication", color: "var(--c3)" }, input: { name: "input", color: "var(--c5)" },
+  idle: { name: "idle", color: "var(--c7)", idle: true },
+};
+
+function timelineChart({ label, ranks }) {
+  const spans = ranks.flatMap((rank) => rank.spans);
+  const lane = 30;
+  const figure = chart({ label, draw: (svg, width) => {
+    const left = 54;
+    const height = ranks.length * lane + 36;
+    const x = d3.scaleLinear().domain([d3.min(spans, (span) => span.begin_ms), d3.max(spans, (span) => span.end_ms)])
+      .range([left, width - 10]);
+    ranks.forEach((rank, i) => {
+      const top = i * lane + 3;
+      svg.append("text").attr("x", left - 8).attr("y", top + 12).attr("dy", ".35em").attr("text-anchor", "end").text(`rank ${rank.rank}`);
+      svg.append("rect").attr("class", "fill idle").attr("x", left).attr("width", width - 10 - left).attr("y", top).attr("height", 24);
+      const boxes = svg.append("g").selectAll("rect").data(rank.spans.filter((span) => span.work !== "idle")).join("rect")
+        .attr("class", "fill").style("--c", (span) => (workKinds[span.work] || workKinds.idle).color)
+        .attr("x", (span) => x(span.begin_ms)).attr("width", (span) => Math.max(0.6, x(span.end_ms) - x(span.begin_ms) - 0.6))
+        .attr("y", top).attr("height", 24).attr("rx", 2);
+      asMarks(boxes, (span) => ({ title: `rank ${rank.rank}, ${(workKinds[span.work] || { name: span.work }).name}`, rows: [
+        ...(isNumber(span.micro_batch) && span.micro_batch >= 0 ? [["micro-batch", String(span.micro_batch)]] : []),
+        ["from", `${exact(span.begin_ms)} ms`], ["to", `${exact(span.end_ms)} ms`]] }));
+      svg.append("g").selectAll("text").data(rank.spans.filter((span) => "FBW".includes(span.work) && span.micro_batch >= 0 &&
+        x(span.end_ms) - x(span.begin_ms) > 16)).join("text").attr("class", "on").attr("text-anchor", "middle")
+        .attr("x", (span) => x((span.begin_ms + span.end_ms) / 2)).attr("y", top + 12).attr("dy", ".35em").text((span) => span.micro_batch);
+    });
+    svg.append("g").attr("class", "axis").attr("transform", `translate(0,${ranks.length * lane + 2})`)
+      .call(d3.axisBottom(x).ticks(Math.max(3, Math.floor(width / 120))).tickFormat((value) => `${short(value)} ms`).tickSizeOuter(0));
+    return height;
+  } });
+  const kinds = [...new Set(spans.map((span) => span.work))].filter((work) => workKinds[work] && work !== "idle");
+  return element("div", {}, legend([...kinds.map((work) => workKinds[work]), workKinds.idle]), figure,
+    numbersOf(() => plainTable({ caption: label, tall: true, rows: ranks.flatMap((rank) => rank.spans.map((span) => ({ rank: rank.rank, ...span }))),
+      columns: [{ name: "rank", of: (row) => row.rank, number: true }, { name: "work", of: (row) => row.work },
+        { name: "micro-batch", of: (row) => row.micro_batch, number: true }, { name: "begin ms", of: (row) => row.begin_ms, number: true },
+        { name: "end ms", of: (row) => row.end_ms, number: true }] })));
+}

@@ -1,0 +1,99 @@
+// A comparison of plans: which is fastest, where the others' time goes, what they send and hold, whether they agree.
+const stepParts = [
+  { key: "compute", name: "compute", color: "var(--c0)" }, { key: "exposed_comm", name: "communication", color: "var(--c3)" },
+  { key: "bubble", name: "bubble", color: "var(--c7)", idle: true }, { key: "input", name: "input", color: "var(--c5)" },
+  { key: "optimizer", name: "optimiser", color: "var(--c4)" },
+];
+const stepTotal = (plan) => d3.sum(stepParts, (part) => (plan.step_ms || {})[part.key] || 0);
+
+function comparePage({ compare }) {
+  const plans = compare.plans;
+  const winner = plans.find((plan) => plan.plan === compare.winner) || plans[0];
+  const single = plans.find((plan) => plan.plan === "single") || plans[0];
+  const context = { compare, plans, winner, single };
+  return element("div", {},
+    tiles([["Fastest does", short(winner.images_per_s, 4), "images/s"],
+      isNumber(winner.speedup) && winner !== single && ["Against one rank", `${short(winner.speedup)} ×`],
+      ["Batch", grouped(compare.batch || 0)], ["Steps", grouped(compare.steps || 0), `in ${compare.rounds} rounds`], ["Cores", String(compare.cores || "?")]]),
+    element("div", { class: "grid" }, throughputCard(context), stepCard(context), timelineCards(context), whyCards(context),
+      memoryCard(context), trafficCard(context), lossCards(context), predictionCard(context)));
+}
+
+function throughputCard({ plans, winner }) {
+  const rows = plans.map((plan) => ({ name: plan.plan, best: plan === winner, note: `speed-up ${short(plan.speedup)}, efficiency ${percent(plan.efficiency, 0)}`,
+    low: plan.images_per_s * (1 - (plan.spread || 0) / 2), high: plan.images_per_s * (1 + (plan.spread || 0) / 2),
+    parts: [{ name: "images/s", value: plan.images_per_s, color: plan === winner ? "var(--c2)" : "var(--c0)" }] }));
+  return card({ title: "Throughput", about: "Images per second in the median round; the whisker is as long as the rounds differ.",
+    body: barChart({ label: `Images per second by plan; ${winner.plan} is fastest with ${short(winner.images_per_s, 4)}.`, rows, text: (value) => short(value, 4), xName: "images/s" }) });
+}
+
+function stepCard({ plans, winner }) {
+  const rows = plans.map((plan) => ({ name: plan.plan, best: plan === winner, parts: stepParts.map((part) => ({ ...part, value: (plan.step_ms || {})[part.key] })) }));
+  return card({ title: "Where a step's time goes", about: "Milliseconds of the median round's step.",
+    body: barChart({ label: `Milliseconds of a step by plan and kind of work: ${plans.map((plan) => `${plan.plan} ${short(stepTotal(plan))}`).join(", ")}.`, rows, text: msText, xName: "ms", showLegend: true }) });
+}
+
+function timelineCards({ plans }) {
+  return plans.filter((plan) => Array.isArray(plan.timeline) && plan.timeline.some((rank) => (rank.spans || []).length > 0)).map((plan) =>
+    card({ title: `One step of ${plan.plan}`, wide: true, about: "Who works on which micro-batch when. Hatched: nobody's work, the bubble.",
+      body: timelineChart({ label: `Timeline of one step of ${plan.plan} on ${plan.timeline.length} ranks.`, ranks: plan.timeline.map((rank) => ({ rank: rank.rank, spans: rank.spans || [] })) }) }));
+}
+
+function whyCards({ plans, winner }) {
+  return plans.filter((plan) => plan !== winner && plan.why).map((plan) => {
+    const parts = stepParts.map((part) => ({ name: part.name, color: part.color, change: Number((((plan.step_ms || {})[part.key] || 0) - ((winner.step_ms || {})[part.key] || 0)).toPrecision(5)) }))
+      .filter((part) => Math.abs(part.change) > 0.002 * stepTotal(plan));
+    return card({ title: `Why ${plan.plan} lost`, body: element("div", {}, element("p", { class: "why" }, plan.why),
+      waterfallChart({ label: `From ${winner.plan}'s step of ${msText(stepTotal(winner))} to ${plan.plan}'s of ${msText(stepTotal(plan))}: ${parts.map((part) => `${part.name} ${part.change > 0 ? "+" : ""}${msText(part.change)}`).join(", ")}.`,
+        from: { name: winner.plan, value: stepTotal(winner) }, to: { name: plan.plan, value: stepTotal(plan) }, parts })) });
+  });
+}
+
+function memoryCard({ plans, winner }) {
+  const kinds = [...new Set(plans.flatMap((plan) => (plan.memory || []).flatMap((rank) => Object.keys(rank))))];
+  if (kinds.length === 0) return null;
+  const rows = plans.flatMap((plan) => plan.memory.map((rank, i) => ({ name: plan.memory.length > 1 ? `${plan.plan}, rank ${i}` : plan.plan, best: plan === winner,
+    parts: kinds.map((kind, k) => ({ name: kind, color: seriesColor(k), value: (rank[kind] || {}).found || 0 })) })));
+  return card({ title: "Memory of each rank", wide: true, about: "By what it holds, as found in use after the steps.",
+    body: barChart({ label: `Bytes of each rank by kind; the most is ${bytesText(d3.max(rows, (row) => d3.sum(row.parts, (part) => part.value)))}.`, rows, text: bytesText, xName: "bytes", showLegend: true, gap: 26 }) });
+}
+
+function trafficCard({ plans }) {
+  const folded = plans.filter((plan) => Array.isArray(plan.sent_to) && plan.sent_to.length > 1);
+  if (folded.length === 0) return null;
+  const most = d3.max(folded, (plan) => d3.max(plan.sent_to, (row) => d3.max(row))) || 1;
+  return card({ title: "What ranks send each other", wide: true, about: "Bytes a step from row to column, collectives counted as rings send them. One shade means the same in all plans.",
+    body: element("div", { class: "multiples" }, folded.map((plan) => element("div", {}, element("h4", {}, plan.plan),
+      matrixChart({ label: `Bytes that the ranks of ${plan.plan} send each other in a step, ${bytesText(d3.sum(plan.sent_to, (row) => d3.sum(row)))} in all.`,
+        names: plan.sent_to.map((_, i) => String(i)), values: plan.sent_to, rowName: "from", columnName: "to", text: (value) => bytesText(value).replace(" ", ""), tipText: (value) => `${exact(value)} bytes`, most, side: 200 })))) });
+}
+
+function lossCards({ compare, plans, single }) {
+  const lines = plans.filter((plan) => (plan.losses || []).length > 0).map((plan) => {
+    const i = plans.indexOf(plan);
+    return { name: plan.plan, color: seriesColor(i), x: plan.losses.map((_, step) => (step + 1) * (plan.losses_stride || 1)), y: plan.losses };
+  });
+  if (lines.length === 0) return null;
+  const apart = lines.filter((line) => line.name !== single.plan).map((line) => ({ ...line,
+    y: line.y.map((loss, i) => Math.abs(loss - single.losses[i]) / Math.abs(single.losses[i] || 1)) }));
+  const rounding = compare.loss_rounding;
+  if (isNumber(rounding) && rounding > 0) apart.push({ name: "rounding alone", color: "var(--c7)", x: lines[0].x, y: lines[0].x.map(() => rounding) });
+  const seen = apart.filter((line) => line.y.some((value) => value > 0));
+  return [card({ title: "Losses", about: "Same weights, same samples: the lines should lie on each other.",
+    body: lineChart({ label: `Loss after each step of ${lines.length} plans.`, series: lines, xName: "step", yName: "loss" }) }),
+  seen.length > 0 ? card({ title: `Difference to ${single.plan}`, about: "Relative, of the loss. Grey: what other last bits of the first weights do.",
+    body: lineChart({ label: `Relative difference of each plan's loss to ${single.plan}'s, at most ${short(d3.max(seen.filter((line) => line.name !== "rounding alone"), (line) => d3.max(line.y)))}.`, series: seen, xName: "step", yName: "difference", log: true }) }) : null];
+}
+
+function predictionCard({ plans }) {
+  const rows = plans.flatMap((plan) => [
+    ...(plan.planned_bytes || []).map((planned, rank) => ({ plan: plan.plan, what: plan.planned_bytes.length > 1 ? `memory, rank ${rank}` : "memory", predicted: planned, measured: (plan.peak_bytes || [])[rank], text: bytesText })),
+    ...(plan.pipeline ? [{ plan: plan.plan, what: "bubble", predicted: plan.pipeline.predicted_bubble_ms, measured: plan.pipeline.bubble_ms, text: msText }] : []),
+  ]);
+  if (rows.length === 0) return null;
+  return card({ title: "Predicted and measured", wide: true, body: plainTable({ caption: "What was known before the steps ran, beside what they took.", tall: true, sortable: true, rows, columns: [
+    { name: "plan", of: (row) => row.plan }, { name: "what", of: (row) => row.what },
+    { name: "predicted", of: (row) => row.predicted, text: (value, row) => row.text(value), number: true },
+    { name: "measured", of: (row) => row.measured, text: (value, row) => row.text(value), number: true },
+    { name: "measured to predicted", of: (row) => row.measured / row.predicted, text: (ratio) => (isNumber(ratio) ? percent(ratio) : "none"), number: true }] }) });
+}

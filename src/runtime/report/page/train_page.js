@@ -1,0 +1,92 @@
+// A training run: its figures over steps or time, what it gets wrong, and the network.
+const metricTitles = {
+  loss: "Loss", accuracy: "Accuracy", learning_rate: "Learning rate", loss_scale: "Loss scale",
+  skipped_updates: "Skipped updates", images_per_s: "Images per second",
+};
+const phaseColors = { train: "var(--c0)", test: "var(--c3)" };
+const last = (list) => list[list.length - 1];
+
+function trainPage(run) {
+  const { metrics, evaluation } = run;
+  const series = metrics.series || {};
+  const train = series.train || {};
+  const test = series.test || {};
+  const timed = Boolean(train.loss && train.loss.time_s);
+  const charts = element("div", { class: "grid" });
+  const draw = (axis) => charts.replaceChildren(...metricCards(series, axis));
+  draw("step");
+  return element("div", {}, trainTiles({ run, train, test }),
+    element("div", { class: "bar" }, element("h2", {}, "Training"),
+      timed ? choice({ legend: "Horizontal axis", options: [["step", "by step"], ["time_s", "by time"]], value: "step", onchange: draw }) : null),
+    metrics.lost_values > 0 ? element("p", { class: "about" }, `${grouped(metrics.lost_values)} values were infinite or not a number; they are left out.`) : null,
+    charts, evaluation ? evaluationCards(evaluation) : null);
+}
+
+function trainTiles({ run, train, test }) {
+  const best = (metric, pick) => (metric ? pick(metric.mean) : undefined);
+  const seconds = train.loss && train.loss.time_s ? last(train.loss.time_s) : undefined;
+  const parameters = run.network ? d3.sum(run.network.layers, (layer) => layer.parameters) : undefined;
+  return tiles([
+    ["Steps", grouped(run.metrics.steps), run.metrics.epochs ? `in ${grouped(run.metrics.epochs)} epochs` : ""],
+    train.loss && ["Training loss, last", short(last(train.loss.mean), 4)],
+    test.loss && ["Test loss, best", short(best(test.loss, d3.min), 4)],
+    test.accuracy && ["Test accuracy, best", percent(best(test.accuracy, d3.max), 2)],
+    train.images_per_s && ["Images per second", short(d3.median(train.images_per_s.mean), 4), "median"],
+    seconds !== undefined && ["Time", secondsText(seconds)],
+    parameters && ["Parameters", scaled(parameters, "").trim()],
+  ]);
+}
+
+// One card a figure, of all the phases that have it; the known ones first.
+function metricCards(series, axis) {
+  const names = [...new Set([...Object.keys(metricTitles), ...Object.values(series).flatMap((phase) => Object.keys(phase))])];
+  return names.map((name) => {
+    const lines = Object.entries(series).filter(([, phase]) => phase[name]).map(([phase, metrics]) => {
+      const metric = metrics[name];
+      return { name: phase, x: metric[axis] || [], y: metric.mean, low: metric.min, high: metric.max,
+        color: phaseColors[phase] || "var(--c2)", dots: phase !== "train" && metric.mean.length < 200 };
+    }).sort((a, b) => d3.descending(a.name === "train", b.name === "train"));
+    return lines.some((line) => line.x.length > 0) ? metricCard({ name, lines, axis, series }) : null;
+  }).filter(Boolean);
+}
+
+function metricCard({ name, lines, axis, series }) {
+  const title = metricTitles[name] || name.replaceAll("_", " ");
+  const values = lines.flatMap((line) => line.y).filter(isNumber);
+  const steep = name === "loss" && d3.min(values) > 0 && d3.max(values) / d3.min(values) > 50;
+  const place = element("div");
+  const draw = (scale) => place.replaceChildren(lineChart({
+    label: `${title} over ${axis === "step" ? "steps" : "time"}: ${lines.map((line) => `${line.name} from ${short(line.y[0])} to ${short(last(line.y))}`).join(", ")}.`,
+    series: lines, xName: axis === "step" ? "step" : "seconds", yName: title, log: scale === "log", highest: name === "accuracy" ? 1 : Infinity,
+    xText: axis === "step" ? grouped : (value) => short(value, 4) }));
+  draw(steep ? "log" : "linear");
+  const some = ((series.train || {})[name] || {}).values_a_point;
+  const scales = ["loss", "learning_rate"].includes(name) && d3.min(values) > 0
+    ? choice({ legend: `Scale of ${title}`, options: [["linear", "linear"], ["log", "log"]], value: steep ? "log" : "linear", onchange: draw }) : null;
+  return card({ title, controls: scales, body: place,
+    about: some > 1 ? `Each point is the mean of ${grouped(some)} steps; the band is their least and most.` : "" });
+}
+
+function evaluationCards({ classes = [], confusion, worst = [] }) {
+  const cards = [];
+  if (Array.isArray(confusion) && confusion.length > 0) {
+    const names = confusion.map((_, i) => String(classes[i] ?? i));
+    const right = d3.sum(confusion, (row, i) => row[i]);
+    const all = d3.sum(confusion, (row) => d3.sum(row));
+    cards.push(card({ title: "Confusion of classes", wide: worst.length === 0,
+      about: `${grouped(right)} of ${grouped(all)} test samples are right (${percent(right / all, 2)}). Rows are what a sample is, columns what it was taken for.`,
+      body: matrixChart({ label: `Confusion matrix of ${names.length} classes; ${percent(right / all, 2)} of the samples are on its diagonal.`,
+        names, values: confusion, rowName: "is", columnName: "taken for", text: (value) => String(value), diagonalApart: true }) }));
+  }
+  if (worst.length > 0) cards.push(card({ title: "Worst samples", wide: cards.length === 0,
+    about: "Those with the largest loss in the test set, worst first.", body: sampleGallery(worst, classes) }));
+  return cards.length === 0 ? null : element("div", {}, element("h2", {}, "Evaluation"), element("div", { class: "grid" }, cards));
+}
+
+function sampleGallery(worst, classes) {
+  const name = (index) => String(classes[index] ?? index);
+  return element("ul", { class: "samples" }, worst.map((sample) => element("li", {},
+    sample.png ? element("img", { src: `data:image/png;base64,${sample.png}`, alt: `Test sample ${sample.index}, ${name(sample.label)}` }) : null,
+    element("strong", {}, name(sample.label)), ` taken for `, element("strong", {}, name(sample.predicted)), element("br"),
+    isNumber(sample.probability) ? `sure to ${percent(sample.probability, 0)}` : "", isNumber(sample.loss) ? `, loss ${short(sample.loss)}` : "")));
+}
