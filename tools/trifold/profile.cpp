@@ -14,6 +14,8 @@
 #include "parallel/launch.h"
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/core/error.h"
+#include "runtime/report/environment.h"
+#include "runtime/report/report.h"
 
 namespace trifold {
 namespace {
@@ -27,6 +29,7 @@ struct ProfileCommand {
   std::string runs = "runs";
   std::string csv;
   bool trace = true;
+  bool no_report = false;
 
   void run() {
     refuse_several_processes("profile");
@@ -43,6 +46,8 @@ struct ProfileCommand {
     const std::string json = to_json_text(found);
     write_file_atomically(folder / "job.json", to_json_text(loaded));
     write_file_atomically(folder / "profile.json", json + "\n");
+    write_environment(folder);
+    if (!no_report) write_report_of(folder);
     if (!csv.empty()) write_file_atomically(csv, to_csv_text(found));
     fmt::print("{}\n", job.json ? json : to_text(found, table) + "run folder: " + folder.string());
     std::fflush(stdout);
@@ -75,6 +80,7 @@ void add_profile_command(CLI::App& app) {
   sub->add_option("--top", command->table.top, "lines to show (default 25; 0: all)")->check(CLI::NonNegativeNumber);
   sub->add_option("--csv", command->csv, "also writes every line to this file");
   sub->add_flag("!--no-trace", command->trace, "writes no trace.json");
+  sub->add_flag("--no-report", command->no_report, "writes no report.html");
   sub->add_option("--runs", command->runs, "folder of all runs (default: runs)");
   sub->callback([command] { command->run(); });
 }
