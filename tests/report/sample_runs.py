@@ -59,7 +59,7 @@ def profile_run(folder):
     os.makedirs(folder)
     kernels = [{"name": name, "implementation": "onednn", "layer": layer, "phase": phase, "rank": 0, "calls": 20, "total_ms": ms, "mean_ms": ms / 20,
                 "share": ms / 200, "flops": 1e9, "bytes": 1e8, "gflops": gflops, "gbps": 3.5, "intensity": intensity, "roof_percent": 61.5, "bound": "compute"}
-               for name, layer, phase, ms, gflops, intensity in (("conv2d", "conv", "F", 57.125, 101.5, 20.0), ("conv2d", "conv", "B", 31.5, 88.25, 18.0),
-                                                                ("relu", "relu", "F", 3.25, 2.125, 0.125), ("linear", "fc", "W", 9.75, 44.0, 5.0))]
+               for name, layer, phase, ms, gflops, intensity in (("conv2d", "conv", "forward", 57.125, 101.5, 20.0), ("conv2d", "conv", "input gradient", 31.5, 88.25, 18.0),
+                                                                ("relu", "relu", "forward", 3.25, 2.125, 0.125), ("linear", "fc", "weight gradient", 9.75, 44.0, 5.0))]
     json.dump({"machine": {"fp32_gflops": 150.0, "memory_gbps": 20.0, "cache_gbps": 90.0, "launch_us": 1.5}, "wall_ms": 104.5, "steps": 20,
                "kernels": kernels, "advice": ["conv F is near its roof"]}, open(f"{folder}/profile.json", "w"))

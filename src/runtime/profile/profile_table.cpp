@@ -119,6 +119,8 @@ std::string to_text(const Profile& profile, const ProfileTable& table) {
       "\n{:.1f} % of the time of the ranks is in the lines of kernels, copies and waits; the rest is \"between "
       "kernels\". Noting {} spans of {:.3f} us each cost {:.2f} %.\n",
       100 * profile.attributed(), profile.spans, profile.span_us, 100 * profile.overhead());
+  if (std::ranges::any_of(rows, [](const ProfileRow& row) { return row.roof_percent() > 105; }))
+    text += "FLOPs are the direct method's; Winograd does fewer, so it may pass the roof.\n";
   for (const std::string& line : profile.advice) text += fmt::format("advice: {}\n", line);
   return text;
 }

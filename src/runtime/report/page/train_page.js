@@ -3,7 +3,7 @@ const metricTitles = {
   loss: "Loss", accuracy: "Accuracy", learning_rate: "Learning rate", loss_scale: "Loss scale",
   skipped_updates: "Skipped updates", images_per_s: "Images per second",
 };
-const phaseColors = { train: "var(--c0)", test: "var(--c3)" };
+const curveColors = { train: "var(--c0)", test: "var(--c3)" };
 const last = (list) => list[list.length - 1];
 
 function trainPage(run) {
@@ -44,7 +44,7 @@ function metricCards(series, axis) {
     const lines = Object.entries(series).filter(([, phase]) => phase[name]).map(([phase, metrics]) => {
       const metric = metrics[name];
       return { name: phase, x: metric[axis] || [], y: metric.mean, low: metric.min, high: metric.max,
-        color: phaseColors[phase] || "var(--c2)", dots: phase !== "train" && metric.mean.length < 200 };
+        color: curveColors[phase] || "var(--c2)", dots: phase !== "train" && metric.mean.length < 200 };
     }).sort((a, b) => d3.descending(a.name === "train", b.name === "train"));
     return lines.some((line) => line.x.length > 0) ? metricCard({ name, lines, axis, series }) : null;
   }).filter(Boolean);

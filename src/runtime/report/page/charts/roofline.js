@@ -1,12 +1,14 @@
 // The roofline: what each kernel reaches (GFLOP/s) by how much it computes a byte, under what this machine could do.
-const phases = {
-  F: { name: "forward", color: "var(--c0)" }, B: { name: "input gradients", color: "var(--c1)" },
-  W: { name: "weight gradients", color: "var(--c2)" }, U: { name: "update", color: "var(--c4)" },
+const phaseColors = {
+  "forward": "var(--c0)", "input gradient": "var(--c1)", "weight gradient": "var(--c2)", "update": "var(--c4)",
+  "communication": "var(--c3)", "input": "var(--c5)", "idle": "var(--c6)",
 };
-const phaseOf = (phase) => phases[phase] || { name: String(phase || "other"), color: "var(--c7)" };
+const phaseOf = (phase) => ({ name: String(phase || "other"), color: phaseColors[phase] || "var(--c7)" });
 
 function rooflineChart({ label, machine, kernels }) {
-  const points = kernels.filter((kernel) => kernel.intensity > 0 && kernel.gflops > 0).sort((a, b) => b.total_ms - a.total_ms);
+  // What takes no time would only stretch the scales.
+  const least_ms = d3.sum(kernels, (kernel) => kernel.total_ms) / 5000;
+  const points = kernels.filter((kernel) => kernel.intensity > 0 && kernel.gflops > 0 && kernel.total_ms >= least_ms).sort((a, b) => b.total_ms - a.total_ms);
   const peaks = [["fp32_gflops", "fp32", "var(--c3)"], ["bf16_gflops", "bf16", "var(--c6)"]]
     .filter(([key]) => machine[key] > 0).map(([key, name, color]) => ({ gflops: machine[key], name, color }));
   const slopes = [["memory_gbps", "memory", "var(--c7)"], ["cache_gbps", "cache", "var(--c5)"]]
@@ -18,7 +20,7 @@ function rooflineChart({ label, machine, kernels }) {
     const ridge = slopes.map((slope) => top / slope.gbps);
     const x = d3.scaleLog().range([box.left, box.right]).domain([Math.min(0.05, d3.min(points, (kernel) => kernel.intensity) / 1.6 || 0.05),
       Math.max(100, 3 * (d3.max(ridge) || 1), 2 * (d3.max(points, (kernel) => kernel.intensity) || 1))]);
-    const y = d3.scaleLog().range([box.bottom, box.top]).domain([Math.min(1, d3.min(points, (kernel) => kernel.gflops) / 1.6 || 1), 1.6 * top]);
+    const y = d3.scaleLog().range([box.bottom, box.top]).domain([Math.min(1, d3.min(points, (kernel) => kernel.gflops) / 1.6 || 1), 1.6 * Math.max(top, d3.max(points, (kernel) => kernel.gflops) || 0)]);
     for (const [scale, axis] of [[x, d3.axisBottom(x)], [y, d3.axisLeft(y)]]) {
       const flat = scale === x;
       const ticks = logTicks(scale.domain());
@@ -43,7 +45,8 @@ function rooflineChart({ label, machine, kernels }) {
     for (const peak of peaks) {
       const begin = Math.min(...slopes.map((slope) => peak.gflops / slope.gbps), most);
       svg.append("path").attr("class", "roof").style("--c", peak.color).attr("d", `M${x(Math.max(least, begin))},${y(peak.gflops)}H${box.right}`);
-      svg.append("text").attr("x", box.right).attr("y", y(peak.gflops) - 6).attr("text-anchor", "end").text(`${peak.name} ${short(peak.gflops)} GFLOP/s`);
+      svg.append("path").attr("class", "roof").style("--c", peak.color).attr("stroke-dasharray", "2 4").attr("d", `M${box.left + 110},${y(peak.gflops)}H${x(Math.max(least, begin))}`);
+      svg.append("text").attr("x", box.left + 6).attr("y", y(peak.gflops) + 4).text(`${peak.name} ${short(peak.gflops)} GFLOP/s`);
     }
     const radius = d3.scaleSqrt().domain([0, d3.max(points, (kernel) => kernel.total_ms) || 1]).range([3.5, width < 520 ? 13 : 19]);
     asMarks(svg.append("g").selectAll("circle").data(points).join("circle").attr("class", "dot").attr("fill-opacity", 0.78)
