@@ -18,6 +18,7 @@
 #include "kernels/cpu/thread_scope.h"
 #include "runtime/core/aligned_memory.h"
 #include "runtime/core/error.h"
+#include "runtime/core/processor.h"
 
 namespace trifold::cpu {
 namespace {
@@ -32,13 +33,6 @@ constexpr double kLong_s = 0.5;
 constexpr int kOwnKernels = 1;          // part of every key: raise it when our own kernels change in speed
 constexpr double kHopeless = 2.0;       // times the best so far: not worth a second run
 constexpr double kHopelessStart = 8.0;  // the same of the warm-up, which also pays for first touches of memory
-
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 2));
-  return "unknown processor";
-}
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -21,6 +21,7 @@
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/core/aligned_memory.h"
 #include "runtime/core/parallel.h"
+#include "runtime/core/processor.h"
 
 namespace trifold {
 namespace {
@@ -42,12 +43,7 @@ double best_seconds(int runs, const std::function<void()>& work) {
 }
 
 std::string name_of_machine() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name"))
-      return fmt::format("{}, {}", line.substr(std::min(line.size(), line.find(':') + 2)),
-                         cpu::isa_name(cpu::active_isa()));
-  return cpu::isa_name(cpu::active_isa());
+  return fmt::format("{}, {}", processor_name(), cpu::isa_name(cpu::active_isa()));
 }
 
 AlignedMemory filled(std::size_t bytes) {

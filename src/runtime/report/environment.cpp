@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <ctime>
-#include <fstream>
 #include <string>
 
 #include <fmt/chrono.h>
@@ -13,19 +12,10 @@
 #include "kernels/gpu_plugin.h"
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/core/parallel.h"
+#include "runtime/core/processor.h"
 
 namespace trifold {
 namespace {
-
-std::string cpu_name() {
-  std::ifstream in("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(in, line)) {
-    const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown";
-}
 
 }  // namespace
 
@@ -35,7 +25,7 @@ nlohmann::ordered_json environment() {
   nlohmann::ordered_json json = {
       {"trifold", "0.1.0"},
       {"compiler", __VERSION__},
-      {"cpu", cpu_name()},
+      {"cpu", processor_name()},
       {"cores", thread_count()},
       {"instruction_set", cpu::isa_name(cpu::active_isa())},
       {"memory_bytes", static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE)},
