@@ -137,6 +137,7 @@ class Rounds {
     result.gradient_difference = differences_[index];
     result.traffic = plan.traffic();
     result.memory = plan.memory();
+    result.timeline = plan.timeline();
     result.arithmetic = plan.arithmetic().all;
     result.repeated = plan.arithmetic().repeated;
     return result;

@@ -10,6 +10,7 @@
 #include "runtime/compare/gradients.h"
 #include "runtime/compare/memory_use.h"
 #include "runtime/compare/rank_work.h"
+#include "runtime/compare/step_timeline.h"
 #include "runtime/compare/traffic.h"
 
 namespace trifold {
@@ -44,6 +45,7 @@ struct PlanResult {
 
   std::vector<std::vector<Traffic>> traffic;  // by rank
   std::vector<MemoryUse> memory;              // by rank
+  StepTimeline timeline;                      // of the last step
   std::optional<PipelineResult> pipeline;
   double arithmetic = 1;  // FLOPs of all ranks, to the single run's
   double repeated = 0;    // of that: by stages that recompute

@@ -124,9 +124,14 @@ void Contestant::take_turn(int steps) {
   if (done == 0) first_gradients_ = gradients_of(*model_);
 
   Turn turn;
-  model_->time_steps(on_host_);
+  std::vector<SpanLog> logs(on_host_ ? static_cast<std::size_t>(fold_.mesh.size()) : 0);
+  model_->time_steps(on_host_, logs);
   const std::vector<RankWork> before = work_of_ranks(*model_);
-  for (int i = 1; i < steps; ++i) step(*loader, &turn);
+  for (int i = 1; i < steps; ++i) {
+    for (SpanLog& log : logs) log.clear();
+    step(*loader, &turn);
+  }
+  timeline_ = step_timeline(*model_, logs);
   turn.ranks = work_of_ranks(*model_);
   for (std::size_t rank = 0; rank < before.size(); ++rank) turn.ranks[rank] = turn.ranks[rank].since(before[rank]);
   model_->time_steps(false);

@@ -10,6 +10,7 @@
 #include "runtime/compare/memory_use.h"
 #include "runtime/compare/plan_list.h"
 #include "runtime/compare/rank_work.h"
+#include "runtime/compare/step_timeline.h"
 #include "runtime/compare/traffic.h"
 #include "runtime/data/dataset.h"
 #include "runtime/train/folded_model.h"
@@ -67,6 +68,7 @@ class Contestant {
   void forget_gradients() { first_gradients_.clear(); }
   const std::vector<std::vector<Traffic>>& traffic() const { return traffic_; }  // by rank
   const std::vector<MemoryUse>& memory() const { return memory_; }               // by rank, after the last turn
+  const StepTimeline& timeline() const { return timeline_; }                     // of the last step; none of a GPU
   const Arithmetic& arithmetic() const { return arithmetic_; }
   bool on_host() const { return on_host_; }
 
@@ -86,6 +88,7 @@ class Contestant {
   Gradients first_gradients_;
   std::vector<std::vector<Traffic>> traffic_;
   std::vector<MemoryUse> memory_;
+  StepTimeline timeline_;
   Arithmetic arithmetic_;
 };
 

@@ -74,6 +74,20 @@ ReportJson memory_json(const PlanResult& plan) {
   return ranks;
 }
 
+ReportJson timeline_json(const PlanResult& plan) {
+  ReportJson ranks = ReportJson::array();
+  for (std::size_t rank = 0; rank < plan.timeline.size(); ++rank) {
+    ReportJson spans = ReportJson::array();
+    for (const TimelineSpan& span : plan.timeline[rank])
+      spans.push_back({{"work", span.work},
+                       {"micro_batch", span.micro_batch},
+                       {"begin_ms", span.begin_ms},
+                       {"end_ms", span.end_ms}});
+    ranks.push_back({{"rank", rank}, {"spans", std::move(spans)}});
+  }
+  return ranks;
+}
+
 ReportJson plan_json(const PlanResult& plan) {
   ReportJson peak = ReportJson::array();
   ReportJson planned = ReportJson::array();
@@ -108,6 +122,7 @@ ReportJson plan_json(const PlanResult& plan) {
                         {"stage_ms", plan.pipeline->stage_ms},
                         {"bubble_ms", plan.step_ms.bubble},
                         {"predicted_bubble_ms", plan.pipeline->predicted_bubble_ms}};
+  json["timeline"] = timeline_json(plan);
   json["why"] = plan.why;
   return json;
 }
