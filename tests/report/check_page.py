@@ -111,7 +111,7 @@ def kernel_table_filters(browser, pages):
     browser.open(pages["profile"])
     rows = f"{card('Kernels')}.querySelectorAll('tbody tr').length"
     assert browser.run(rows) == 4
-    browser.run(f"(() => {{ const field = {card('Kernels')}.querySelector('input'); field.value = 'CONV b'; field.dispatchEvent(new Event('input')); }})()")
+    browser.run(f"(() => {{ const field = {card('Kernels')}.querySelector('input'); field.value = 'CONV input'; field.dispatchEvent(new Event('input')); }})()")
     assert browser.run(rows) == 1, browser.run(rows)
     assert browser.run(f"{card('Kernels')}.querySelector('[role=status]').textContent") == "1 of 4"
 

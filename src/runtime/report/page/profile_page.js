@@ -24,7 +24,7 @@ function kernelTable(profile) {
     figure("FLOP a byte", "intensity"), figure("% of roof", "roof_percent"), { name: "bound by", of: (kernel) => kernel.bound || "" }]
     .filter((column) => profile.kernels.some((kernel) => column.of(kernel) !== undefined && column.of(kernel) !== ""));
   const more = profile.kernels_in_all > profile.kernels.length ? ` The first ${grouped(profile.kernels.length)} of ${grouped(profile.kernels_in_all)}.` : "";
-  return plainTable({ caption: `Every kernel; click a column to sort by it.${more}`, columns, rows: profile.kernels, sortable: true, tall: true, filter: "Filter: conv1 W oneDNN" });
+  return plainTable({ caption: `Every kernel; click a column to sort by it.${more}`, columns, rows: profile.kernels, sortable: true, tall: true, filter: "Filter: conv1 weight winograd" });
 }
 
 function memoryOfProfile(memory) {

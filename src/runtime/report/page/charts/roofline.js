@@ -45,7 +45,7 @@ function rooflineChart({ label, machine, kernels }) {
     for (const peak of peaks) {
       const begin = Math.min(...slopes.map((slope) => peak.gflops / slope.gbps), most);
       svg.append("path").attr("class", "roof").style("--c", peak.color).attr("d", `M${x(Math.max(least, begin))},${y(peak.gflops)}H${box.right}`);
-      svg.append("path").attr("class", "roof").style("--c", peak.color).attr("stroke-dasharray", "2 4").attr("d", `M${box.left + 110},${y(peak.gflops)}H${x(Math.max(least, begin))}`);
+      svg.append("path").attr("class", "roof-guide").style("--c", peak.color).attr("d", `M${box.left + 110},${y(peak.gflops)}H${x(Math.max(least, begin))}`);
       svg.append("text").attr("x", box.left + 6).attr("y", y(peak.gflops) + 4).text(`${peak.name} ${short(peak.gflops)} GFLOP/s`);
     }
     const radius = d3.scaleSqrt().domain([0, d3.max(points, (kernel) => kernel.total_ms) || 1]).range([3.5, width < 520 ? 13 : 19]);
