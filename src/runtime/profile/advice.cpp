@@ -40,6 +40,7 @@ void say_imbalance(const Profile& profile, std::vector<std::string>& advice) {
   std::map<int, double> busy;
   for (const ProfileRow& row : profile.rows)
     if (row.bound != "waiting") busy[row.rank] += row.total_ms;
+  if (busy.size() < 2) return;
   const auto by_work = [](const auto& a, const auto& b) { return a.second < b.second; };
   const auto [least, most] = std::ranges::minmax_element(busy, by_work);
   if (most->second > 1.2 * least->second)
