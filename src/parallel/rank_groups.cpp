@@ -1,6 +1,6 @@
 #include "parallel/rank_groups.h"
 
-#include "parallel/local_communicator.h"
+#include "parallel/communicator/local_communicator.h"
 
 namespace trifold {
 namespace {

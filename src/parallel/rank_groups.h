@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/device_groups.h"
-#include "parallel/communicator.h"
+#include "parallel/communicator/communicator.h"
 #include "parallel/mesh.h"
 
 namespace trifold {

@@ -13,10 +13,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "parallel/local_communicator.h"
-#include "parallel/mpi.h"
-#include "parallel/mpi_name_server.h"
-#include "parallel/watch.h"
+#include "parallel/communicator/local_communicator.h"
+#include "parallel/mpi/mpi.h"
+#include "parallel/mpi/mpi_name_server.h"
+#include "parallel/processes/watch.h"
 
 namespace trifold {
 namespace {

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "parallel/launch.h"
+#include "parallel/processes/launch.h"
 #include "parallel/rank_groups.h"
 #include "runtime/core/error.h"
 

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
-#include "parallel/line_socket.h"
+#include "parallel/processes/line_socket.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "support/job_fixture.h"
 
@@ -113,7 +113,7 @@ class MpiTest : public JobFixture {
   }
 };
 
-// What the program in tests/parallel/mpi_ranks.cpp printed, and its exit code.
+// What the program in tests/parallel/mpi/mpi_ranks.cpp printed, and its exit code.
 class MpiCollectives : public MpiTest {
  protected:
   std::pair<int, std::string> run_ranks(int processes, const std::string& arguments) const {

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include "parallel/local_communicator.h"
+#include "parallel/communicator/local_communicator.h"
 #include "parallel/world.h"
 
 namespace {

@@ -12,7 +12,7 @@
 #include "job_arguments.h"
 #include "kernels/ops/collective.h"
 #include "layers/layer_figures.h"
-#include "parallel/launch.h"
+#include "parallel/processes/launch.h"
 #include "parallel/rank_placement.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/model_options.h"

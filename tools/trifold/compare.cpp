@@ -11,7 +11,7 @@
 #include <spdlog/spdlog.h>
 
 #include "commands.h"
-#include "parallel/launch.h"
+#include "parallel/processes/launch.h"
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/compare/report.h"
 #include "runtime/core/error.h"

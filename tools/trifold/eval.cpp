@@ -7,7 +7,7 @@
 
 #include "commands.h"
 #include "job_arguments.h"
-#include "parallel/launch.h"
+#include "parallel/processes/launch.h"
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/metrics/evaluation_report.h"
 #include "runtime/train/folded_model.h"

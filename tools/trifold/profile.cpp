@@ -11,7 +11,7 @@
 
 #include "commands.h"
 #include "job_arguments.h"
-#include "parallel/launch.h"
+#include "parallel/processes/launch.h"
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/core/error.h"
 #include "runtime/report/environment.h"

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "commands.h"
-#include "parallel/pipeline_svg.h"
+#include "parallel/pipeline/pipeline_svg.h"
 #include "runtime/checkpoint/atomic_file.h"
 
 namespace trifold {

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include "parallel/process_team.h"
+#include "parallel/processes/process_team.h"
 #include "parallel/rank_placement.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/core/error.h"

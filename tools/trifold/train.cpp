@@ -12,7 +12,7 @@
 
 #include "commands.h"
 #include "job_arguments.h"
-#include "parallel/launch.h"
+#include "parallel/processes/launch.h"
 #include "parallel/rank_placement.h"
 #include "parallel/world.h"
 #include "runtime/report/environment.h"

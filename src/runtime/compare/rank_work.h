@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "parallel/pipeline_timeline.h"
+#include "parallel/pipeline/pipeline_timeline.h"
 #include "runtime/train/folded_model.h"
 
 namespace trifold {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/pipeline_schedule.h"
+#include "parallel/pipeline/pipeline_schedule.h"
 #include "runtime/compiler/program.h"
 #include "runtime/core/device.h"
 #include "runtime/core/error.h"

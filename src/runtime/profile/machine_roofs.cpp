@@ -17,7 +17,7 @@
 #include "kernels/cpu/simd/element_loops.h"
 #include "kernels/cpu/simd/isa.h"
 #include "kernels/cpu/tuner.h"
-#include "parallel/local_communicator.h"
+#include "parallel/communicator/local_communicator.h"
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/core/aligned_memory.h"
 #include "runtime/core/parallel.h"

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "parallel/pipeline_slots.h"
-#include "parallel/stage_cut.h"
+#include "parallel/pipeline/pipeline_slots.h"
+#include "parallel/pipeline/stage_cut.h"
 #include "runtime/config/job.h"
 #include "runtime/train/model.h"
 

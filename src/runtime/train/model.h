@@ -10,7 +10,7 @@
 
 #include "layers/network.h"
 #include "parallel/mesh.h"
-#include "parallel/stage_cut.h"
+#include "parallel/pipeline/stage_cut.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/executor/executable.h"
 #include "runtime/train/flat_buffers.h"

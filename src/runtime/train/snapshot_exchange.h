@@ -1,7 +1,7 @@
 // Snapshots of a model's parts on their way to the process that writes them.
 #pragma once
 
-#include "parallel/communicator.h"
+#include "parallel/communicator/communicator.h"
 #include "runtime/train/model.h"
 
 namespace trifold {
