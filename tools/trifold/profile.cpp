@@ -78,6 +78,8 @@ void add_profile_command(CLI::App& app) {
                   "total (default), calls, mean, flops, bytes, gflops, gbps, roof (furthest from it first)")
       ->transform(CLI::CheckedTransformer(kSorts));
   sub->add_option("--top", command->table.top, "lines to show (default 25; 0: all)")->check(CLI::NonNegativeNumber);
+  sub->add_flag("--alone", command->options.alone,
+                "also runs every convolution and matrix product by itself, to compare with the step's");
   sub->add_option("--csv", command->csv, "also writes every line to this file");
   sub->add_flag("!--no-trace", command->trace, "writes no trace.json");
   sub->add_flag("--no-report", command->no_report, "writes no report.html");

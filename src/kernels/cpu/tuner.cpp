@@ -1,10 +1,8 @@
 #include "kernels/cpu/tuner.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <limits>
 #include <set>
@@ -16,7 +14,7 @@
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/simd/isa.h"
 #include "kernels/cpu/thread_scope.h"
-#include "runtime/core/aligned_memory.h"
+#include "runtime/core/dummy_memory.h"
 #include "runtime/core/error.h"
 #include "runtime/core/processor.h"
 
@@ -46,22 +44,6 @@ TunerOptions machine_options() {
           .measure = tune == nullptr || std::string_view(tune) != "0",
           .clock_s = steady_seconds};
 }
-
-// Buffers to measure on, filled so that no candidate meets denormals or only zeros. Given back to the system when the
-// measurement is over: the heap would keep them, and the run's peak memory would show it.
-class DummyBuffer {
- public:
-  explicit DummyBuffer(std::size_t bytes) : memory_(std::max<std::size_t>(bytes, 64)) {
-    std::array<float, 7 * 1024> pattern;
-    for (std::size_t i = 0; i < pattern.size(); ++i) pattern[i] = 0.1f * static_cast<float>(i % 7) - 0.25f;
-    for (std::size_t done = 0; done < bytes; done += sizeof(pattern))
-      std::memcpy(data() + done, pattern.data(), std::min(sizeof(pattern), bytes - done));
-  }
-  std::byte* data() const { return memory_.data(); }
-
- private:
-  AlignedMemory memory_;
-};
 
 std::string key_of(const KernelRequest& request) {
   std::string key =
@@ -169,15 +151,17 @@ Tuner& machine_tuner() {
 
 KernelPtr fastest_kernel(Tuner& tuner, const KernelRequest& request, std::vector<KernelPtr> candidates) {
   const ThreadScope scope(request.threads);
-  std::vector<DummyBuffer> buffers;
+  std::vector<AlignedMemory> buffers;
   std::vector<std::byte*> in, out;
   const auto prepare = [&](Kernel& kernel) {
     if (buffers.empty()) {
-      for (const TensorDesc& tensor : request.in) in.push_back(buffers.emplace_back(tensor.bytes()).data());
-      for (const TensorDesc& tensor : request.out) out.push_back(buffers.emplace_back(tensor.bytes()).data());
+      for (const TensorDesc& tensor : request.in)
+        in.push_back(buffers.emplace_back(dummy_memory(tensor.bytes())).data());
+      for (const TensorDesc& tensor : request.out)
+        out.push_back(buffers.emplace_back(dummy_memory(tensor.bytes())).data());
       std::size_t scratch_bytes = 0;
       for (const KernelPtr& candidate : candidates) scratch_bytes = std::max(scratch_bytes, candidate->scratch_bytes());
-      buffers.emplace_back(scratch_bytes);
+      buffers.push_back(dummy_memory(scratch_bytes));
     }
     kernel.bind(in, out, buffers.back().data());
   };

@@ -82,6 +82,12 @@ class Executable {
 
   std::byte* device_data(ValueId id, int slot = 0) const;
 
+  // A node's kernel, to bind and run elsewhere between steps. It is bound here again before it runs next.
+  Kernel& lend(std::size_t node) {
+    bound_to_[node] = -1;
+    return *program_.kernels[node];
+  }
+
   // A device that can records a step once and replays it (CUDA graphs). On unless switched off.
   void record_steps(bool on) { recording_ = on; }
 

@@ -19,7 +19,7 @@
 #include "kernels/cpu/tuner.h"
 #include "parallel/communicator/local_communicator.h"
 #include "runtime/checkpoint/atomic_file.h"
-#include "runtime/core/aligned_memory.h"
+#include "runtime/core/dummy_memory.h"
 #include "runtime/core/parallel.h"
 #include "runtime/core/processor.h"
 
@@ -46,21 +46,12 @@ std::string name_of_machine() {
   return fmt::format("{}, {}", processor_name(), cpu::isa_name(cpu::active_isa()));
 }
 
-AlignedMemory filled(std::size_t bytes) {
-  AlignedMemory memory(bytes);
-  auto* values = reinterpret_cast<float*>(memory.data());
-  parallel_for(static_cast<std::int64_t>(bytes / sizeof(float)), [&](Range range) {
-    for (std::int64_t i = range.begin; i < range.end; ++i) values[i] = 0.25f;
-  });
-  return memory;
-}
-
 double product_gflops(DType type, int threads) {
   auto product =
       cpu::InnerProductPrimitive::create({.batch = kSide, .in = kSide, .out = kSide, .threads = threads, .type = type});
   if (!product) return 0;
   const std::size_t bytes = static_cast<std::size_t>(kSide * kSide) * sizeof(float);
-  const AlignedMemory x = filled(bytes), w = filled(bytes), y = filled(bytes);
+  const AlignedMemory x = dummy_memory(bytes), w = dummy_memory(bytes), y = dummy_memory(bytes);
   const AlignedMemory scratch(std::max<std::size_t>(product->scratch_bytes(), 64));
   product->bind({.x = x.data(), .w = w.data(), .y = y.data()}, scratch.data());
   product->execute();
@@ -70,8 +61,8 @@ double product_gflops(DType type, int threads) {
 // y += x over so many bytes of each a thread, by the loops that kernels use, `times` in one go: two reads and a write.
 double stream_gbps(std::size_t bytes_a_thread, int threads, int times) {
   const auto count = static_cast<std::int64_t>(bytes_a_thread / sizeof(float));
-  const AlignedMemory x = filled(bytes_a_thread * static_cast<std::size_t>(threads));
-  const AlignedMemory y = filled(bytes_a_thread * static_cast<std::size_t>(threads));
+  const AlignedMemory x = dummy_memory(bytes_a_thread * static_cast<std::size_t>(threads));
+  const AlignedMemory y = dummy_memory(bytes_a_thread * static_cast<std::size_t>(threads));
   const auto pass = [&] {
     parallel([&](int thread, int) {
       const Range range{thread * count, (thread + 1) * count};

@@ -12,6 +12,7 @@
 #include "runtime/compare/traffic.h"
 #include "runtime/core/error.h"
 #include "runtime/core/parallel.h"
+#include "runtime/profile/kernel_alone.h"
 #include "runtime/profile/trace_writer.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
@@ -21,6 +22,8 @@ namespace {
 
 using Clock = Span::Clock;
 
+constexpr int kAloneRounds = 5;         // spread over the steps, so that both see the same machine
+constexpr std::size_t kSamples = 512;   // of a node's times are kept at most
 constexpr double kLatencyLaunches = 4;  // a kernel that takes no longer than so many empty ones is bound by starting it
 
 double ms_between(Clock::time_point begin, Clock::time_point end) {
@@ -91,12 +94,15 @@ class RankProfile {
   }
 
   // `loading_ms`: all ranks waited for the loader; `idle_ms`: this one for the others, before and after its steps.
-  std::vector<ProfileRow> rows(double wall_ms, double loading_ms, double idle_ms, int steps,
-                               const RoofModel& roofs) const {
+  std::vector<ProfileRow> rows(double wall_ms, double loading_ms, double idle_ms, int steps, const RoofModel& roofs,
+                               const KernelsAlone& alone) const {
     std::vector<ProfileRow> rows;
     for (std::size_t chunk = 0; chunk < nodes_.size(); ++chunk)
       for (std::size_t node = 0; node < nodes_[chunk].size(); ++node)
-        if (nodes_[chunk][node].calls > 0) rows.push_back(row_of(*programs_[chunk], node, nodes_[chunk][node], roofs));
+        if (nodes_[chunk][node].calls > 0) {
+          rows.push_back(row_of(*programs_[chunk], node, nodes_[chunk][node], roofs));
+          rows.back().alone_ms = 1e3 * alone.seconds(*programs_[chunk], node);
+        }
     const auto add = [&](const char* name, const char* phase, const Times& times, const char* bound = "") {
       if (times.calls == 0) return;
       ProfileRow row{.name = name, .phase = phase, .rank = rank_};
@@ -121,14 +127,27 @@ class RankProfile {
   struct Times {
     std::int64_t calls = 0;
     double total = 0, min = 0, max = 0;  // ms
+    std::vector<float> samples = {};     // every `stride`th call's, so that a long run does not grow
+    std::int64_t stride = 1;
 
     void add(double ms) {
       min = calls == 0 ? ms : std::min(min, ms);
       max = std::max(max, ms);
       total += ms;
+      if (calls % stride == 0) samples.push_back(static_cast<float>(ms));
       ++calls;
+      if (samples.size() < kSamples) return;
+      for (std::size_t i = 0; i < kSamples / 2; ++i) samples[i] = samples[2 * i];
+      samples.resize(kSamples / 2);
+      stride *= 2;
+    }
+    double median() const {
+      std::vector<float> sorted = samples;
+      std::ranges::sort(sorted);
+      return sorted.empty() ? min : sorted[sorted.size() / 2];
     }
     void to(ProfileRow& row) const {
+      row.median_ms = median();
       row.calls = calls;
       row.total_ms = total;
       row.min_ms = min;
@@ -248,6 +267,8 @@ Profile profile(const Job& given, const ProfileOptions& options) {
   if (!options.trace.empty()) trace = std::make_unique<TraceWriter>(options.trace, model);
   model.time_steps(true, logs);
   double loading_ms = 0;
+  KernelsAlone alone(found.threads);
+  const int steps_between = std::max(1, options.steps / kAloneRounds);
   for (int i = 0; i < options.steps; ++i) {
     const auto [begin, loaded, end] = step();
     found.wall_ms += ms_between(begin, end);
@@ -257,6 +278,9 @@ Profile profile(const Job& given, const ProfileOptions& options) {
       ranks[rank].add(logs[rank].spans());
       logs[rank].clear();
     }
+    if (options.alone && i % steps_between == 0)
+      for (int rank = 0; rank < found.ranks; ++rank)
+        for (const auto& chunk : model.chunks(rank)) alone.run(chunk->training());
   }
   model.time_steps(false);
   if (trace) trace->finish();
@@ -265,7 +289,7 @@ Profile profile(const Job& given, const ProfileOptions& options) {
   for (int rank = 0; rank < found.ranks; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
     const double idle_ms = 1e3 * (model.seconds(rank).idle - idle_before[index]);
-    for (ProfileRow& row : ranks[index].rows(found.wall_ms, loading_ms, idle_ms, options.steps, roofs))
+    for (ProfileRow& row : ranks[index].rows(found.wall_ms, loading_ms, idle_ms, options.steps, roofs, alone))
       found.rows.push_back(std::move(row));
     found.spans += ranks[index].count();
   }

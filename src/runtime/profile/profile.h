@@ -15,6 +15,7 @@ namespace trifold {
 struct ProfileOptions {
   int warmup = 3;  // steps that are not measured
   int steps = 20;
+  bool alone = false;                // also run convolutions and matrix products by themselves
   std::filesystem::path trace = {};  // where to write a trace for Perfetto; empty: none
 };
 
@@ -29,13 +30,17 @@ struct ProfileRow {
   double total_ms = 0;
   double min_ms = 0;
   double max_ms = 0;
+  double median_ms = 0;    // of one call; of rows put together, the mean of theirs
   double flops = 0;        // of all calls
   double bytes = 0;        // read and written, or sent
+  double alone_ms = 0;     // the same of the kernel run by itself; 0: not measured
   double roof_ms = 0;      // what the roofs would allow for all calls; 0: no roof
   std::string bound = {};  // "compute", "memory", "latency", "waiting", "" of what is no kernel
 
   double mean_ms() const { return calls == 0 ? 0 : total_ms / static_cast<double>(calls); }
   double gflops() const { return total_ms == 0 ? 0 : flops / total_ms / 1e6; }
+  double alone_gflops() const { return alone_ms == 0 ? 0 : flops / static_cast<double>(calls) / alone_ms / 1e6; }
+  double alone_percent() const { return median_ms == 0 ? 0 : 100 * alone_ms / median_ms; }  // how fast it is, of alone
   double gbps() const { return total_ms == 0 ? 0 : bytes / total_ms / 1e6; }
   double intensity() const { return bytes == 0 ? 0 : flops / bytes; }
   double roof_percent() const { return total_ms == 0 ? 0 : 100 * roof_ms / total_ms; }

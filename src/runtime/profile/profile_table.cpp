@@ -46,6 +46,26 @@ double measure_of(const ProfileRow& row, ProfileSort sort) {
   return 0;
 }
 
+// Convolutions in the step against the same ones by themselves, as a sentence; "" where they were not run so.
+std::string sentence_on_alone(const std::vector<ProfileRow>& rows) {
+  double flops = 0, in_step_ms = 0, alone_ms = 0;
+  int close = 0, count = 0;
+  for (const ProfileRow& row : rows) {
+    if (row.alone_ms == 0 || !row.name.starts_with("conv2d")) continue;
+    const auto calls = static_cast<double>(row.calls);
+    flops += row.flops;
+    in_step_ms += row.median_ms * calls;
+    alone_ms += row.alone_ms * calls;
+    ++count;
+    if (row.alone_percent() >= 90) ++close;
+  }
+  if (count == 0) return "";
+  return fmt::format(
+      "Convolutions do {:.1f} GFLOP/s in the step and {:.1f} by themselves (median calls): {:.0f} %; {} of {} reach 90 "
+      "% of theirs.\n",
+      flops / in_step_ms / 1e6, flops / alone_ms / 1e6, 100 * alone_ms / in_step_ms, close, count);
+}
+
 std::string quoted(const std::string& text) {
   return text.find_first_of(",\"\n") == std::string::npos ? text : nlohmann::json(text).dump();
 }
@@ -64,6 +84,12 @@ std::vector<ProfileRow> grouped(const std::vector<ProfileRow>& rows, ProfileGrou
       longest[&sum] = row.total_ms;
       continue;
     }
+    const auto of_calls = [&](double ours, double theirs) {
+      const auto before = static_cast<double>(sum.calls), more = static_cast<double>(row.calls);
+      return (ours * before + theirs * more) / (before + more);
+    };
+    sum.median_ms = of_calls(sum.median_ms, row.median_ms);
+    sum.alone_ms = sum.alone_ms == 0 || row.alone_ms == 0 ? 0 : of_calls(sum.alone_ms, row.alone_ms);
     sum.calls += row.calls;
     sum.total_ms += row.total_ms;
     sum.min_ms = std::min(sum.min_ms, row.min_ms);
@@ -101,16 +127,19 @@ std::string to_text(const Profile& profile, const ProfileTable& table) {
   std::size_t width = 6;
   const std::size_t shown = table.top <= 0 ? rows.size() : std::min(rows.size(), static_cast<std::size_t>(table.top));
   for (std::size_t i = 0; i < shown; ++i) width = std::max(width, name_of(rows[i]).size());
-  text += fmt::format("{:<{}}  {:>6} {:>9} {:>8} {:>8} {:>8} {:>6} {:>8} {:>7} {:>7} {:>6}  {}\n", "kernel", width,
-                      "calls", "total ms", "mean", "min", "max", "share", "GFLOP/s", "GB/s", "FLOP/B", "roof", "bound");
+  const bool alone = std::ranges::any_of(rows, [](const ProfileRow& row) { return row.alone_ms > 0; });
+  text += fmt::format("{:<{}}  {:>6} {:>9} {:>8} {:>8} {:>8} {:>6} {:>8} {}{:>7} {:>7} {:>6}  {}\n", "kernel", width,
+                      "calls", "total ms", "mean", "min", "max", "share", "GFLOP/s", alone ? "of alone " : "", "GB/s",
+                      "FLOP/B", "roof", "bound");
   for (std::size_t i = 0; i < shown; ++i) {
     const ProfileRow& row = rows[i];
     const auto or_dash = [](double value, const char* format) {
       return value > 0 ? fmt::format(fmt::runtime(format), value) : std::string("-");
     };
-    text += fmt::format("{:<{}}  {:>6} {:>9.2f} {:>8.3f} {:>8.3f} {:>8.3f} {:>4.1f} % {:>8} {:>7} {:>7} {:>6}  {}\n",
+    text += fmt::format("{:<{}}  {:>6} {:>9.2f} {:>8.3f} {:>8.3f} {:>8.3f} {:>4.1f} % {:>8} {}{:>7} {:>7} {:>6}  {}\n",
                         name_of(row), width, row.calls, row.total_ms, row.mean_ms(), row.min_ms, row.max_ms,
                         100 * row.total_ms / profile.all_ms(), or_dash(row.gflops(), "{:.1f}"),
+                        alone ? fmt::format("{:>8} ", or_dash(row.alone_percent(), "{:.0f} %")) : "",
                         or_dash(row.gbps(), "{:.1f}"), or_dash(row.intensity(), "{:.1f}"),
                         or_dash(row.roof_percent(), "{:.0f} %"), row.bound);
   }
@@ -121,6 +150,7 @@ std::string to_text(const Profile& profile, const ProfileTable& table) {
       100 * profile.attributed(), profile.spans, profile.span_us, 100 * profile.overhead());
   if (std::ranges::any_of(rows, [](const ProfileRow& row) { return row.roof_percent() > 105; }))
     text += "FLOPs are the direct method's; Winograd does fewer, so it may pass the roof.\n";
+  text += sentence_on_alone(profile.rows);
   for (const std::string& line : profile.advice) text += fmt::format("advice: {}\n", line);
   return text;
 }
@@ -147,10 +177,12 @@ std::string to_json_text(const Profile& profile) {
                                {"mean_ms", row.mean_ms()},
                                {"min_ms", row.min_ms},
                                {"max_ms", row.max_ms},
+                               {"median_ms", row.median_ms},
                                {"share", row.total_ms / profile.all_ms()},
                                {"flops", row.flops},
                                {"bytes", row.bytes},
                                {"gflops", row.gflops()},
+                               {"alone_gflops", row.alone_gflops()},
                                {"gbps", row.gbps()},
                                {"intensity", row.intensity()},
                                {"roof_percent", row.roof_percent()},
@@ -161,13 +193,16 @@ std::string to_json_text(const Profile& profile) {
 
 std::string to_csv_text(const Profile& profile) {
   std::string text =
-      "name,implementation,layer,phase,rank,calls,total_ms,mean_ms,min_ms,max_ms,share,flops,bytes,gflops,gbps,"
+      "name,implementation,layer,phase,rank,calls,total_ms,mean_ms,min_ms,max_ms,median_ms,share,flops,bytes,gflops,"
+      "alone_gflops,"
+      "gbps,"
       "intensity,roof_percent,bound\n";
   for (const ProfileRow& row : profile.rows)
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", quoted(row.name),
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", quoted(row.name),
                         quoted(row.implementation), quoted(row.layer), row.phase, row.rank, row.calls, row.total_ms,
-                        row.mean_ms(), row.min_ms, row.max_ms, row.total_ms / profile.all_ms(), row.flops, row.bytes,
-                        row.gflops(), row.gbps(), row.intensity(), row.roof_percent(), row.bound);
+                        row.mean_ms(), row.min_ms, row.max_ms, row.median_ms, row.total_ms / profile.all_ms(),
+                        row.flops, row.bytes, row.gflops(), row.alone_gflops(), row.gbps(), row.intensity(),
+                        row.roof_percent(), row.bound);
   return text;
 }
 
