@@ -10,11 +10,12 @@
 
 #include "commands.h"
 #include "runtime/core/error.h"
+#include "runtime/report/version.h"
 
 int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("trifold"));  // standard output is for results
   CLI::App app{"Trifold trains a JSON-described CNN.\nStart with: trifold train models/lenet5.json"};
-  app.set_version_flag("--version", "trifold 0.1.0");
+  app.set_version_flag("--version", fmt::format("trifold {}", trifold::version()));
   app.require_subcommand(1);
   app.get_formatter()->column_width(36);
   trifold::add_check_command(app);

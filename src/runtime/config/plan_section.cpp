@@ -185,7 +185,11 @@ PlanConfig read_plan(const JsonNode* section) {
   plan.micro_batches = values.integer("micro_batches");
   plan.chunks = values.integer("chunks");
   if (const auto* counts = std::get_if<std::vector<double>>(&values.all().find("stages")->second))
-    for (const double count : *counts) plan.stages.push_back(static_cast<std::int64_t>(count));
+    for (const double count : *counts) {
+      if (count != std::floor(count))
+        fail_field(object, "stages", *section, "a stage cannot have {:g} layers: give whole numbers", count);
+      plan.stages.push_back(static_cast<std::int64_t>(count));
+    }
   else
     plan.measures_stages = values.text("stages") == "measured";
   plan.cut_after = values.texts("cut_after");

@@ -13,17 +13,14 @@
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/core/parallel.h"
 #include "runtime/core/processor.h"
+#include "runtime/report/version.h"
 
 namespace trifold {
-namespace {
-
-}  // namespace
-
 nlohmann::ordered_json environment() {
   utsname system{};
   uname(&system);
   nlohmann::ordered_json json = {
-      {"trifold", "0.1.0"},
+      {"trifold", version()},
       {"compiler", __VERSION__},
       {"cpu", processor_name()},
       {"cores", thread_count()},

@@ -1,0 +1,9 @@
+#include "runtime/report/version.h"
+
+namespace trifold {
+
+const char* version() {
+  return TRIFOLD_VERSION;
+}
+
+}  // namespace trifold
