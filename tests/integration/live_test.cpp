@@ -1,5 +1,5 @@
-// `trifold train` as seen in a terminal: the live view draws, follows the window, stops at q, and gives the terminal back
-// whatever happens; colour and rewriting are for terminals alone.
+// `trifold train` as seen in a terminal: the live view draws, follows the window, stops at q, and gives the terminal
+// back whatever happens; colour and rewriting are for terminals alone.
 #include <csignal>
 #include <regex>
 
@@ -27,7 +27,8 @@ class Live : public JobFixture {
     job["train"]["tensorboard"] = {{"histograms", false}};
     write_job(job);
   }
-  TerminalProgram::Args args(std::vector<std::string> more = {"--live"}, std::vector<std::string> variables = {}) const {
+  TerminalProgram::Args args(std::vector<std::string> more = {"--live"},
+                             std::vector<std::string> variables = {}) const {
     std::vector<std::string> arguments = {"train", "job.json", "--no-report"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return {.arguments = arguments, .directory = directory(), .variables = std::move(variables)};
@@ -49,10 +50,10 @@ TEST_F(Live, DrawsFollowsTheWindowAndStopsAtQ) {
   EXPECT_TRUE(program.draws("▁"));
   EXPECT_TRUE(has_color(program.output()));
   EXPECT_FALSE(same(before, program.settings()));  // keys are not echoed now
-  EXPECT_EQ(program.output().find("   input    idle"), std::string::npos);
+  EXPECT_EQ(program.output().find(" input  idle"), std::string::npos);
   const std::size_t narrow = program.output().size();
   program.resize(120, 40);
-  EXPECT_TRUE(program.draws("   input    idle", narrow));  // a column for which 80 are too few
+  EXPECT_TRUE(program.draws(" input  idle", narrow));  // a column for which 80 are too few
   program.type("q");
   EXPECT_EQ(program.end(), 0);
   EXPECT_TRUE(same(before, program.settings()));

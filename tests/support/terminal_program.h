@@ -1,5 +1,5 @@
-// Runs `trifold` in a terminal of its own (a pty): what it draws is collected, keys can be typed, the window resized, and
-// the terminal's settings looked at before and after.
+// Runs `trifold` in a terminal of its own (a pty): what it draws is collected, keys can be typed, the window resized,
+// and the terminal's settings looked at before and after.
 #pragma once
 
 #include <chrono>
@@ -28,8 +28,7 @@ class TerminalProgram {
   TerminalProgram& operator=(const TerminalProgram&) = delete;
 
   // Reads until the text has been drawn, from `from` on; false: the program ended or the time is over before that.
-  bool draws(const std::string& text, std::size_t from = 0,
-             std::chrono::seconds patience = std::chrono::seconds(60));
+  bool draws(const std::string& text, std::size_t from = 0, std::chrono::seconds patience = std::chrono::seconds(60));
   // Reads until it has ended: its exit code, or minus the signal's number.
   int end(std::chrono::seconds patience = std::chrono::seconds(60));
 

@@ -201,7 +201,7 @@ const char* name_of(Activity activity) {
 
 // The columns of the table of ranks, at a width: the layer takes what the others leave.
 struct RankColumns {
-  RankColumns(const LiveState& state, int columns) : has_input(columns >= 92), has_shares(columns >= 58) {
+  RankColumns(const LiveState& state, int columns) : has_input(columns >= 92), has_shares(columns >= 56) {
     for (const LiveRank& rank : state.ranks) {
       place = std::max(place, columns_of(rank.place));
       if (rank.micro_batch >= 0) micro_batch = 5;
@@ -213,7 +213,7 @@ struct RankColumns {
     work = std::clamp(columns - taken, 0, 40);
   }
 
-  static constexpr int kRank = 6, kActivity = 10, kSeconds = 8, kShare = 8, kBytes = 10;
+  static constexpr int kRank = 6, kActivity = 10, kSeconds = 8, kShare = 6, kBytes = 10;
   int place = 0, micro_batch = 0, work = 0;
   bool has_place = false, has_input, has_shares;
 };
@@ -224,7 +224,7 @@ LiveLine rank_header(const RankColumns& columns) {
   text += left("does", RankColumns::kActivity);
   if (columns.micro_batch > 0) text += left("mb", columns.micro_batch);
   text += left("layer", columns.work) + right("for", RankColumns::kSeconds);
-  if (columns.has_shares) text += right("compute", RankColumns::kShare) + right("comm.", RankColumns::kShare);
+  if (columns.has_shares) text += right("comp.", RankColumns::kShare) + right("comm.", RankColumns::kShare);
   if (columns.has_input) text += right("input", RankColumns::kShare);
   if (columns.has_shares) text += right("idle", RankColumns::kShare);
   return {{text + right("planned", RankColumns::kBytes), Tone::faint}};

@@ -10,6 +10,7 @@
 #define NCURSES_WIDECHAR 1
 #include <curses.h>
 #include <langinfo.h>
+#include <sys/ioctl.h>
 #include <termcap.h>
 #include <unistd.h>
 
@@ -109,7 +110,12 @@ std::optional<std::string> Screen::why_not() {
 Screen::Screen() : parts_(std::make_unique<Parts>()) {}
 Screen::~Screen() = default;
 
+// ncurses follows the window only where it also believes LINES and COLUMNS: so it is asked for here, at every drawing.
 LiveSize Screen::size() const {
+  struct winsize window {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 0 && window.ws_col > 0 &&
+      ::is_term_resized(window.ws_row, window.ws_col))
+    ::resizeterm(window.ws_row, window.ws_col);
   return {.columns = getmaxx(::stdscr), .rows = getmaxy(::stdscr), .glyphs = parts_->glyphs};
 }
 

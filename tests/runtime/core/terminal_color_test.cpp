@@ -7,12 +7,12 @@ namespace trifold {
 namespace {
 
 TEST(TerminalColor, OnlyOnATerminalThatCanAndMay) {
-  struct Case {
+  struct Decision {
     TerminalFacts facts;
     bool redraws;
     bool colors;
   };
-  const Case cases[] = {
+  const Decision decisions[] = {
       {{.is_terminal = true, .no_color = nullptr, .term = "xterm-256color"}, true, true},
       {{.is_terminal = true, .no_color = "", .term = "xterm"}, true, true},  // set but empty does not count
       {{.is_terminal = true, .no_color = "1", .term = "xterm"}, true, false},
@@ -23,7 +23,7 @@ TEST(TerminalColor, OnlyOnATerminalThatCanAndMay) {
       {{.is_terminal = false, .no_color = nullptr, .term = "xterm"}, false, false},
       {{.is_terminal = false, .no_color = "1", .term = "dumb"}, false, false},
   };
-  for (const Case& each : cases) {
+  for (const Decision& each : decisions) {
     EXPECT_EQ(can_redraw(each.facts), each.redraws);
     EXPECT_EQ(wants_color(each.facts), each.colors);
   }

@@ -16,8 +16,7 @@ class LiveSamplerTest : public ::testing::Test {
     run_.processes = 2;
     run_.micro_batches = 2;
     for (int rank = 0; rank < 2; ++rank)
-      run_.ranks_here.push_back(
-          {.rank = rank, .plan_bytes = 1000, .names = {"conv1", "send"}, .nodes = {{0, 1}, {0}}});
+      run_.ranks_here.push_back({.rank = rank, .plan_bytes = 1000, .names = {"conv1", "send"}, .nodes = {{0, 1}, {0}}});
     reading_.ranks.resize(2);
     reading_.has_figures = true;
     reading_.figures = {.epoch = 1, .epochs = 1, .step = 1, .steps = 1000, .images_left = 5000};
