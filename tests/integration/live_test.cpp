@@ -143,6 +143,13 @@ TEST_F(Live, ATerminalThatCannotBeDrawnOnGetsLines) {
   EXPECT_EQ(program.output().find('\x1b'), std::string::npos);
 }
 
+TEST_F(Live, ASupervisedRunGetsLines) {
+  TerminalProgram program(args({"--live", "--restarts", "1", "--set", "train.epochs=2"}));
+  EXPECT_EQ(program.end(), 0);
+  EXPECT_TRUE(says(program.output(), "no --live here: --restarts and --processes train in other processes"));
+  EXPECT_EQ(program.output().find(kEnterScreen), std::string::npos);
+}
+
 TEST_F(Live, ExcludesWhatContradictsIt) {
   EXPECT_EQ(trifold({"train", "job.json", "--live", "--quiet"}).exit_code, 2);
   EXPECT_EQ(trifold({"train", "job.json", "--live", "--json"}).exit_code, 2);

@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr int kRankLost = 3;  // the exit code
 
-// This process's arguments, without those that make it a supervisor and those that say how a run begins.
+// This process's arguments, without those that make it a supervisor, those that say how a run begins, and --live: the
+// terminal stays this process's.
 std::vector<std::string> arguments_of_job() {
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> arguments;
@@ -33,7 +34,7 @@ std::vector<std::string> arguments_of_job() {
   while (std::getline(in, word, '\0')) {
     const bool ours = word.starts_with("--restarts") || word.starts_with("--processes");
     if (ours && word.find('=') == std::string::npos) std::getline(in, word, '\0');  // its value
-    if (!ours && word != "--resume" && word != "--force") arguments.push_back(word);
+    if (!ours && word != "--resume" && word != "--force" && word != "--live") arguments.push_back(word);
   }
   return arguments;
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -49,6 +50,10 @@ nlohmann::ordered_json or_null(const std::optional<T>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
+void say_no_live(std::string_view reason) {
+  fmt::print(stderr, "trifold: no --live here: {}; showing lines instead\n", reason);
+}
+
 struct TrainCommand {
   JobArguments job;
   std::string runs = "runs";
@@ -76,6 +81,7 @@ struct TrainCommand {
     if (launch.size > 1)
       fail_input("--restarts and --processes start the processes themselves, but {} has started {}: start one",
                  launch.starter, launch.size);
+    if (live) say_no_live("--restarts and --processes train in other processes");
     const Job loaded = job.load();
     const CheckpointRules& rules = loaded.train.checkpoint;
     supervise({.restarts = restarts,
@@ -92,7 +98,7 @@ struct TrainCommand {
     std::optional<LiveView> view;
     if (live && (options.world == nullptr || options.world->first())) {
       if (const auto reason = Screen::why_not()) {
-        fmt::print(stderr, "trifold: no --live here: {}; showing lines instead\n", *reason);
+        say_no_live(*reason);
       } else {
         view.emplace(board, interrupted);
         options.live = &board;

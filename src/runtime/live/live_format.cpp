@@ -37,6 +37,17 @@ std::string left(const std::string& text, int columns) {
   return fitted;
 }
 
+// The same, but what is clipped is the beginning: of a long name, the end tells more.
+std::string left_by_end(const std::string& text, int columns) {
+  int excess = columns_of(text) - columns;
+  if (excess <= 0 || columns < 4) return left(text, columns);
+  std::size_t at = 0;
+  for (excess += 3; excess > 0 && at < text.size(); ++at)  // two dots, and a column to the next
+    if (begins_character(text[at])) --excess;
+  while (at < text.size() && !begins_character(text[at])) ++at;
+  return left(".." + text.substr(at), columns);
+}
+
 std::string right(const std::string& text, int columns) {
   const std::string fitted = clipped(text, columns);
   return std::string(static_cast<std::size_t>(std::max(0, columns - columns_of(fitted))), ' ') + fitted;
@@ -166,17 +177,17 @@ LiveLine memory_of(const LiveState& state) {
   const std::size_t planned =
       std::accumulate(state.ranks.begin(), state.ranks.end(), std::size_t{0},
                       [](std::size_t sum, const LiveRank& rank) { return sum + rank.plan_bytes; });
-  LiveLine line = {{"memory    ", Tone::faint},
-                   {fmt::format("{} of this process, {} planned", format_live_bytes(state.process_bytes),
-                                format_live_bytes(planned)),
-                    Tone::plain}};
-  if (state.ranks_elsewhere > 0) {
-    const int others = state.processes - 1;
-    line.push_back({fmt::format("   {} more rank{} in {} other process{}", state.ranks_elsewhere,
-                                state.ranks_elsewhere == 1 ? "" : "s", others, others == 1 ? "" : "es"),
-                    Tone::plain});
-  }
-  return line;
+  return {{"memory    ", Tone::faint},
+          {fmt::format("{} of this process, {} planned", format_live_bytes(state.process_bytes),
+                       format_live_bytes(planned)),
+           Tone::plain}};
+}
+
+LiveLine ranks_elsewhere(const LiveState& state) {
+  const int others = state.processes - 1;
+  return {{fmt::format("      and {} more rank{} in {} other process{}", state.ranks_elsewhere,
+                       state.ranks_elsewhere == 1 ? "" : "s", others, others == 1 ? "" : "es"),
+           Tone::faint}};
 }
 
 const char* name_of(Activity activity) {
@@ -236,7 +247,7 @@ LiveLine rank_line(const LiveRank& rank, const RankColumns& columns) {
   text += left(name_of(rank.activity), RankColumns::kActivity);
   if (columns.micro_batch > 0)
     text += left(rank.micro_batch < 0 ? "" : std::to_string(rank.micro_batch), columns.micro_batch);
-  text += left(rank.work, columns.work) + right(format_short_duration(rank.seconds), RankColumns::kSeconds);
+  text += left_by_end(rank.work, columns.work) + right(format_short_duration(rank.seconds), RankColumns::kSeconds);
   const auto share = [&](double value) { text += right(percent(value), RankColumns::kShare); };
   if (columns.has_shares) share(rank.compute), share(rank.communication);
   if (columns.has_input) share(rank.input);
@@ -267,6 +278,7 @@ std::vector<Candidate> candidates_of(const LiveState& state, const LiveSize& siz
     constexpr int kFirstRanks = 4;  // before messages
     for (std::size_t i = 0; i < state.ranks.size(); ++i)
       lines.push_back({rank_line(state.ranks[i], columns), i < kFirstRanks ? 65 : 30, true});
+    if (state.ranks_elsewhere > 0) add(ranks_elsewhere(state), 64);
   }
   if (!state.messages.empty()) add({}, 9);
   // The last two are worth more than ranks that did not fit, older ones fill what is left.

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/allocation_counter.h"
+
 namespace trifold {
 namespace {
 
@@ -139,6 +141,19 @@ TEST(LiveBoard, HandsOnWhatItWasTold) {
   board.read(reading);
   EXPECT_FALSE(reading.writing_checkpoint);
   EXPECT_EQ(reading.ranks.size(), 2U);
+}
+
+TEST(LiveBoard, AStepAllocatesNothing) {
+  LiveBoard board;
+  LiveRun run;
+  run.ranks_here.resize(1);
+  const std::span<RankActivity> activities = board.begin(std::move(run));
+  const test::AllocationCounter counter;
+  for (int step = 0; step < 2000; ++step) {
+    activities[0].begin(Activity::forward, step);
+    board.stepped({.step = step, .loss = 1.0 / (1 + step)});
+  }
+  EXPECT_EQ(counter.count(), 0);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ TEST(Sparkline, EveryLevel) {
 
 TEST(Sparkline, SeveralValuesShareAColumn) {
   EXPECT_EQ(sparkline(kRising, 2, Glyphs::ascii), "_#");
-  EXPECT_EQ(sparkline(kRising, 3, Glyphs::ascii), "_+#");
+  EXPECT_EQ(sparkline(kRising, 3, Glyphs::ascii), "_=#");
 }
 
 TEST(Sparkline, FewerValuesThanColumns) {
