@@ -118,6 +118,19 @@ TEST_F(Live, ACrashGivesTheTerminalBack) {
   }
 }
 
+TEST_F(Live, ASecondInterruptEndsItAtOnceAndTidily) {
+  TerminalProgram program(args());
+  const termios before = program.settings();
+  ASSERT_TRUE(program.draws("images/s")) << program.output();
+  program.type("q");
+  program.send(SIGINT);
+  program.send(SIGINT);
+  const int end = program.end();
+  EXPECT_TRUE(end == -SIGINT || end == 0) << end;  // it may have been done in time
+  EXPECT_TRUE(same(before, program.settings()));
+  EXPECT_TRUE(says(program.output(), kLeaveScreen));
+}
+
 TEST_F(Live, AnErrorIsSaidOnTheOrdinaryScreen) {
   TerminalProgram program(args({"--live", "--set", "train.optimizer={\"type\": \"sgd\", \"lr\": 1e30}"}));
   const termios before = program.settings();

@@ -15,8 +15,7 @@
 namespace {
 
 void say_error(const char* sentence) {
-  fmt::print(stderr, "{} {}\n", trifold::paint("trifold:", trifold::Tone::error, trifold::colors_standard_error()),
-             sentence);
+  fmt::print(stderr, "{}", trifold::sentence_for_user(sentence, trifold::Tone::error));
 }
 
 }  // namespace

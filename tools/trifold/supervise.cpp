@@ -16,6 +16,7 @@
 #include "parallel/rank_placement.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/core/error.h"
+#include "runtime/core/terminal_color.h"
 
 namespace trifold {
 namespace {
@@ -74,7 +75,7 @@ class Supervisor {
   }
 
   static void say(const std::string& text) {
-    fmt::print(stderr, "trifold: {}\n", text);
+    fmt::print(stderr, "{}", sentence_for_user(text, Tone::warning));
     std::fflush(stderr);
   }
 

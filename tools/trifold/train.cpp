@@ -17,6 +17,7 @@
 #include "parallel/processes/launch.h"
 #include "parallel/rank_placement.h"
 #include "parallel/world.h"
+#include "runtime/core/terminal_color.h"
 #include "runtime/core/terminal_guard.h"
 #include "runtime/live/live_view.h"
 #include "runtime/live/screen.h"
@@ -51,7 +52,8 @@ nlohmann::ordered_json or_null(const std::optional<T>& value) {
 }
 
 void say_no_live(std::string_view reason) {
-  fmt::print(stderr, "trifold: no --live here: {}; showing lines instead\n", reason);
+  const std::string sentence = fmt::format("no --live here: {}; showing lines instead", reason);
+  fmt::print(stderr, "{}", sentence_for_user(sentence, Tone::warning));
 }
 
 struct TrainCommand {

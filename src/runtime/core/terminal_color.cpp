@@ -56,4 +56,8 @@ std::string paint(std::string_view text, Tone tone, bool colors) {
   return fmt::format(style_of(tone), "{}", text);
 }
 
+std::string sentence_for_user(std::string_view sentence, Tone tone) {
+  return fmt::format("{} {}\n", paint("trifold:", tone, colors_standard_error()), sentence);
+}
+
 }  // namespace trifold

@@ -27,4 +27,7 @@ bool colors_standard_error();
 // `text` as it is, or between the sequences that colour it.
 std::string paint(std::string_view text, Tone tone, bool colors);
 
+// "trifold: sentence" and the line's end, as standard error gets it: its beginning has the tone.
+std::string sentence_for_user(std::string_view sentence, Tone tone);
+
 }  // namespace trifold

@@ -10,7 +10,7 @@
 namespace trifold {
 namespace {
 
-constexpr int kFrame_ms = 80;
+constexpr int kFrame_ms = 100;
 
 sigset_t signals_of_drawing() {
   sigset_t signals;
