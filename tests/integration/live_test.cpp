@@ -156,6 +156,13 @@ TEST_F(Live, ATerminalThatCannotBeDrawnOnGetsLines) {
   EXPECT_EQ(program.output().find('\x1b'), std::string::npos);
 }
 
+TEST_F(Live, ATerminalThatIsNotKnownGetsLines) {
+  TerminalProgram program(args({"--live", "--set", "train.epochs=2"}, {"TERM=abacus"}));
+  EXPECT_EQ(program.end(), 0);
+  EXPECT_TRUE(says(program.output(), "terminfo does not know how to draw on TERM=abacus"));
+  EXPECT_TRUE(says(program.output(), "epoch   2/2  loss"));
+}
+
 TEST_F(Live, ASupervisedRunGetsLines) {
   TerminalProgram program(args({"--live", "--restarts", "1", "--set", "train.epochs=2"}));
   EXPECT_EQ(program.end(), 0);

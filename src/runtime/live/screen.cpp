@@ -103,6 +103,8 @@ std::optional<std::string> Screen::why_not() {
   if (!facts.is_terminal) return "standard output is no terminal";
   if (::isatty(STDIN_FILENO) == 0) return "standard input is no terminal";
   if (!can_redraw(facts)) return "TERM says that this terminal cannot be drawn on";
+  if (::tgetent(nullptr, facts.term) != 1 || ::tgetstr("cm", nullptr) == nullptr)
+    return fmt::format("terminfo does not know how to draw on TERM={}", facts.term);
   if (::tcgetpgrp(STDOUT_FILENO) != ::getpgrp()) return "this process runs in the background";
   return std::nullopt;
 }
