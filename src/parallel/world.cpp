@@ -17,6 +17,7 @@
 #include "parallel/mpi/mpi.h"
 #include "parallel/mpi/mpi_name_server.h"
 #include "parallel/processes/watch.h"
+#include "runtime/core/terminal_color.h"
 
 namespace trifold {
 namespace {
@@ -35,7 +36,7 @@ std::chrono::milliseconds world_patience() {
 }
 
 void tell_user(const std::string& reason) {
-  fmt::print(stderr, "trifold: {}\n", reason);
+  fmt::print(stderr, "{}", sentence_for_user(reason, Tone::error));
   std::fflush(stderr);
 }
 

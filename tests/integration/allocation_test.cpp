@@ -55,8 +55,12 @@ TEST_P(Allocation, AStepTakesNone) {
     program.update(context);
   };
   step(1);  // threads begin
+  RankActivity activity;
+  program.announce_nodes(&activity);
   const AllocationCounter counter;
-  step(2);
+  step(2);  // somebody looks on
+  EXPECT_EQ(activity.read().activity, Activity::update);
+  program.announce_nodes(nullptr);
   step(3);
   model.evaluation().run({});
   EXPECT_EQ(counter.count(), 0);

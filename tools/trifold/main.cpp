@@ -10,10 +10,21 @@
 
 #include "commands.h"
 #include "runtime/core/error.h"
+#include "runtime/core/terminal_color.h"
 #include "runtime/report/version.h"
 
+namespace {
+
+void say_error(const char* sentence) {
+  fmt::print(stderr, "{}", trifold::sentence_for_user(sentence, trifold::Tone::error));
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  spdlog::set_default_logger(spdlog::stderr_color_mt("trifold"));  // standard output is for results
+  // Standard output is for results.
+  spdlog::set_default_logger(spdlog::stderr_color_mt(
+      "trifold", trifold::colors_standard_error() ? spdlog::color_mode::always : spdlog::color_mode::never));
   CLI::App app{"Trifold trains a JSON-described CNN.\nStart with: trifold train models/lenet5.json"};
   app.set_version_flag("--version", fmt::format("trifold {}", trifold::version()));
   app.require_subcommand(1);
@@ -36,13 +47,13 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const trifold::Error& error) {
-    if (*error.what() != '\0') fmt::print(stderr, "trifold: {}\n", error.what());  // else the world has told it
+    if (*error.what() != '\0') say_error(error.what());  // else the world has told it
     return error.exit_code();
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "trifold: out of memory; make train.batch smaller\n");
+    say_error("out of memory; make train.batch smaller");
     return 1;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "trifold: {}\n", error.what());
+    say_error(error.what());
     return 1;
   }
 }

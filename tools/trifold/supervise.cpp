@@ -16,6 +16,7 @@
 #include "parallel/rank_placement.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/core/error.h"
+#include "runtime/core/terminal_color.h"
 
 namespace trifold {
 namespace {
@@ -24,7 +25,8 @@ namespace fs = std::filesystem;
 
 constexpr int kRankLost = 3;  // the exit code
 
-// This process's arguments, without those that make it a supervisor and those that say how a run begins.
+// This process's arguments, without those that make it a supervisor, those that say how a run begins, and --live: the
+// terminal stays this process's.
 std::vector<std::string> arguments_of_job() {
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> arguments;
@@ -33,7 +35,7 @@ std::vector<std::string> arguments_of_job() {
   while (std::getline(in, word, '\0')) {
     const bool ours = word.starts_with("--restarts") || word.starts_with("--processes");
     if (ours && word.find('=') == std::string::npos) std::getline(in, word, '\0');  // its value
-    if (!ours && word != "--resume" && word != "--force") arguments.push_back(word);
+    if (!ours && word != "--resume" && word != "--force" && word != "--live") arguments.push_back(word);
   }
   return arguments;
 }
@@ -73,7 +75,7 @@ class Supervisor {
   }
 
   static void say(const std::string& text) {
-    fmt::print(stderr, "trifold: {}\n", text);
+    fmt::print(stderr, "{}", sentence_for_user(text, Tone::warning));
     std::fflush(stderr);
   }
 

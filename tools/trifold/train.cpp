@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -15,6 +17,10 @@
 #include "parallel/processes/launch.h"
 #include "parallel/rank_placement.h"
 #include "parallel/world.h"
+#include "runtime/core/terminal_color.h"
+#include "runtime/core/terminal_guard.h"
+#include "runtime/live/live_view.h"
+#include "runtime/live/screen.h"
 #include "runtime/report/environment.h"
 #include "runtime/report/report.h"
 #include "runtime/train/fold_plan.h"
@@ -29,6 +35,7 @@ std::atomic<bool> interrupted{false};
 // The first Ctrl-C asks for a clean end, the second ends the program at once.
 void on_interrupt(int signal) {
   if (interrupted.exchange(true)) {
+    restore_terminal();
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
@@ -44,6 +51,11 @@ nlohmann::ordered_json or_null(const std::optional<T>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
+void say_no_live(std::string_view reason) {
+  const std::string sentence = fmt::format("no --live here: {}; showing lines instead", reason);
+  fmt::print(stderr, "{}", sentence_for_user(sentence, Tone::warning));
+}
+
 struct TrainCommand {
   JobArguments job;
   std::string runs = "runs";
@@ -52,6 +64,7 @@ struct TrainCommand {
   bool force = false;
   bool quiet = false;
   bool no_report = false;
+  bool live = false;
   int restarts = 0;
   int processes = 1;
 
@@ -70,6 +83,7 @@ struct TrainCommand {
     if (launch.size > 1)
       fail_input("--restarts and --processes start the processes themselves, but {} has started {}: start one",
                  launch.starter, launch.size);
+    if (live) say_no_live("--restarts and --processes train in other processes");
     const Job loaded = job.load();
     const CheckpointRules& rules = loaded.train.checkpoint;
     supervise({.restarts = restarts,
@@ -78,6 +92,33 @@ struct TrainCommand {
                .folder = std::filesystem::path(runs) / (name.empty() ? loaded.name : name),
                .mode = mode(),
                .saves_on_the_way = rules.every_steps > 0 || rules.every_epochs > 0});
+  }
+
+  // The view goes when the run has ended or failed, before anything is said of it.
+  TrainingOutcome train(const Job& loaded, TrainerOptions options) const {
+    LiveBoard board;
+    std::optional<LiveView> view;
+    if (live && (options.world == nullptr || options.world->first())) {
+      if (const auto reason = Screen::why_not()) {
+        say_no_live(*reason);
+      } else {
+        view.emplace(board, interrupted);
+        options.live = &board;
+      }
+    }
+    Trainer trainer(loaded, options);
+    return trainer.run([&](const EpochSummary& epoch) {
+      if (!job.json) return;
+      print_json({{"event", "epoch"},
+                  {"epoch", epoch.epoch},
+                  {"step", epoch.step},
+                  {"train_loss", epoch.train_loss},
+                  {"train_accuracy", or_null(epoch.train_accuracy)},
+                  {"test_loss", or_null(epoch.test_loss)},
+                  {"test_accuracy", or_null(epoch.test_accuracy)},
+                  {"learning_rate", epoch.learning_rate},
+                  {"images_per_s", epoch.images_per_s}});
+    });
   }
 
   void run_here(World* world) const {
@@ -92,19 +133,7 @@ struct TrainCommand {
     std::signal(SIGINT, on_interrupt);
     std::signal(SIGTERM, on_interrupt);
 
-    Trainer trainer(loaded, options);
-    const TrainingOutcome outcome = trainer.run([&](const EpochSummary& epoch) {
-      if (!job.json) return;
-      print_json({{"event", "epoch"},
-                  {"epoch", epoch.epoch},
-                  {"step", epoch.step},
-                  {"train_loss", epoch.train_loss},
-                  {"train_accuracy", or_null(epoch.train_accuracy)},
-                  {"test_loss", or_null(epoch.test_loss)},
-                  {"test_accuracy", or_null(epoch.test_accuracy)},
-                  {"learning_rate", epoch.learning_rate},
-                  {"images_per_s", epoch.images_per_s}});
-    });
+    const TrainingOutcome outcome = train(loaded, options);
     if (world != nullptr && !world->first()) return;
     write_environment(outcome.folder);
     if (!no_report) write_report_of(outcome.folder);
@@ -143,7 +172,10 @@ void add_train_command(CLI::App& app) {
   sub->add_option("--name", command->name, "name of this run (default: the job's)");
   auto* resume = sub->add_flag("--resume", command->resume, "goes on from the last good checkpoint of the run");
   sub->add_flag("--force", command->force, "replaces a run of the same name")->excludes(resume);
-  sub->add_flag("--quiet", command->quiet, "shows no progress");
+  auto* quiet = sub->add_flag("--quiet", command->quiet, "shows no progress");
+  sub->add_flag("--live", command->live, "shows the run on one screen: speed, loss, what each rank does; q stops it")
+      ->excludes(quiet)
+      ->excludes(sub->get_option("--json"));
   sub->add_flag("--no-report", command->no_report, "writes no report.html at the end");
   sub->add_option("--restarts", command->restarts,
                   "starts the job again from its last checkpoint when a process of it is lost, at most so often")

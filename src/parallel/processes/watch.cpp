@@ -8,6 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "runtime/core/terminal_guard.h"
+
 namespace trifold {
 namespace {
 
@@ -300,6 +302,7 @@ void Watch::end_here(Fault fault, const std::string& reason) {
 
 void Watch::exit_if_overdue() {
   if (!end_ || !args_.may_exit || Clock::now() < ended_at_ + kGrace) return;
+  restore_terminal();
   ::_exit(Error(end_->fault == Fault::input ? Fault::input : Fault::rank_lost, "").exit_code());
 }
 

@@ -2,6 +2,7 @@
 // those that are too old. One is written at a time. A write that fails is thrown by the next call.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -32,6 +33,10 @@ class CheckpointWriter {
   // Returns when the last write has ended.
   void finish();
 
+  // Whether a write is under way.
+  bool writing() const {
+    return under_way_.valid() && under_way_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+  }
   double seconds() const { return seconds_; }  // that writes took, of those that have been waited for
 
  private:

@@ -131,7 +131,23 @@ void Executable::timed(Span::Kind kind, std::size_t node, Do work) {
 }
 
 void Executable::run_nodes(const Sequence& sequence, const StepContext& context) {
-  for (const std::size_t i : sequence.nodes) timed(Span::Kind::node, i, [&] { program_.kernels[i]->run(context); });
+  for (const std::size_t i : sequence.nodes) {
+    if (activity_ != nullptr) announce(i, activity_of_[i]);
+    timed(Span::Kind::node, i, [&] { program_.kernels[i]->run(context); });
+  }
+}
+
+Activity Executable::activity_of(std::size_t node) const {
+  const Node& of = program_.graph.nodes[node];
+  if (dynamic_cast<const Exchange*>(of.op.get()) != nullptr) return Activity::communication;
+  if (of.phase == Phase::update) return Activity::update;
+  return of.phase == Phase::forward ? Activity::forward : Activity::backward;
+}
+
+void Executable::announce_nodes(RankActivity* activity) {
+  activity_ = memory_->device().host_memory() ? activity : nullptr;
+  activity_of_.resize(activity_ == nullptr ? 0 : program_.graph.nodes.size());
+  for (std::size_t node = 0; node < activity_of_.size(); ++node) activity_of_[node] = activity_of(node);
 }
 
 void Executable::give(Sequence& sequence, int slot, const StepContext& context) {
@@ -158,6 +174,7 @@ void Executable::submit_inputs(int slot) {
 void Executable::settle(int slot) {
   for (const std::size_t node : sends_.nodes) {
     bind(node, slot);
+    announce(node, Activity::communication);
     timed(Span::Kind::settle, node, [&] { program_.kernels[node]->settle(); });
   }
 }

@@ -11,6 +11,7 @@
 #include "runtime/compiler/program.h"
 #include "runtime/core/device.h"
 #include "runtime/core/error.h"
+#include "runtime/executor/rank_activity.h"
 #include "runtime/executor/span_log.h"
 
 namespace trifold {
@@ -99,6 +100,10 @@ class Executable {
   }
   const std::vector<double>& node_seconds() const { return node_seconds_; }
 
+  // From now on every node is announced there, by a device that does work when it is given. Null: no more.
+  void announce_nodes(RankActivity* activity);
+  Activity activity_of(std::size_t node) const;
+
  private:
   // Work that is given again and again: plainly at first (libraries make themselves ready), then recorded and replayed.
   struct Repeated {
@@ -131,6 +136,9 @@ class Executable {
   Sequence& sequence(Work work);
   void bind(std::size_t node, int slot);
   void enter(int slot);
+  void announce(std::size_t node, Activity activity) {
+    if (activity_ != nullptr) activity_->begin(activity, static_cast<std::int64_t>(node));
+  }
   template <class Do>
   void timed(Span::Kind kind, std::size_t node, Do work);
   void run_nodes(const Sequence& sequence, const StepContext& context);
@@ -148,6 +156,8 @@ class Executable {
   bool timing_ = false;
   SpanLog* log_ = nullptr;
   std::vector<double> node_seconds_;
+  RankActivity* activity_ = nullptr;        // null: nobody looks on
+  std::vector<Activity> activity_of_ = {};  // by node, where somebody does
 };
 
 }  // namespace trifold

@@ -7,13 +7,15 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "runtime/core/terminal_color.h"
+
 namespace trifold {
 namespace {
 
 constexpr std::string_view kEraseLine = "\r\x1b[K";
 
 int terminal_columns() {
-  if (::isatty(STDERR_FILENO) == 0) return 0;
+  if (!can_redraw(facts_of(STDERR_FILENO))) return 0;
   constexpr int kUsualColumns = 80;  // of a terminal that does not say
   struct winsize size {};
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsualColumns;

@@ -6,10 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "runtime/core/terminal_color.h"
+
 namespace trifold {
 namespace {
 
-constexpr double kInputBoundFraction = 0.05;
 constexpr std::size_t kMinBarColumns = 12;  // brackets included
 constexpr std::size_t kMaxBarColumns = 42;
 constexpr std::string_view kGap = "  ";
@@ -88,6 +89,23 @@ std::string format_progress_bar(const ProgressState& state, int columns) {
   for (const Figure& figure : figures) text.append(kGap).append(figure.text);
   text.resize(std::min(text.size(), width));
   return text;
+}
+
+std::string format_loss(double loss) {
+  return loss < 1e4 ? fmt::format("{:.4f}", loss) : fmt::format("{:.3e}", loss);
+}
+
+std::string format_epoch_line(const EpochFigures& result, bool colors) {
+  std::string text =
+      fmt::format("epoch {:>3}/{}  loss {}", result.epoch, result.epochs, format_loss(result.train_loss));
+  if (result.train_accuracy) text += fmt::format("  accuracy {:.2f} %", 100 * *result.train_accuracy);
+  if (result.test_loss) text += "  |  test loss " + format_loss(*result.test_loss);
+  if (result.test_accuracy) {
+    const bool is_best = result.best_test_accuracy && *result.test_accuracy >= *result.best_test_accuracy;
+    text += "  " + paint(fmt::format("accuracy {:.2f} %", 100 * *result.test_accuracy),
+                         is_best ? Tone::good : Tone::plain, colors);
+  }
+  return text + fmt::format("  |  {:.0f} images/s", result.images_per_s);
 }
 
 std::string format_progress_line(const ProgressState& state) {

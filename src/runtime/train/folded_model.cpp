@@ -155,8 +155,10 @@ void FoldedModel::start_step(const Batch* batch, const StepContext& context) {
   const auto begin = StepClock::now();
   for_each_rank([&](Rank& rank) {
     if (timing_) rank.seconds.idle += elapsed_since(begin);
+    if (!device().host_memory()) rank.begins(Activity::device);
     step(rank, batch, context);
     rank.end = StepClock::now();
+    if (device().host_memory()) rank.begins(Activity::idle);
   });
   replicas_differ_ = plan_.mesh.data > 1 && plan_.sync.local();
   if (replicas_differ_ && context.updates % plan_.sync.period == 0) average_replicas(context);
@@ -169,6 +171,7 @@ void FoldedModel::average_replicas(const StepContext& context) const {
   if (!std::exchange(replicas_differ_, false)) return;
   team_->run([&](int rank) {
     for (const auto& chunk : ranks_[static_cast<std::size_t>(rank)].chunks) chunk->training().average(context);
+    ranks_[static_cast<std::size_t>(rank)].begins(Activity::idle);
   });
 }
 
@@ -181,8 +184,20 @@ void FoldedModel::time_steps(bool on, std::span<SpanLog> logs) {
   }
 }
 
+void FoldedModel::announce_work(std::span<RankActivity> activities) {
+  TRIFOLD_CHECK(activities.size() == ranks_.size(), "{} watched of {} ranks", activities.size(), ranks_.size());
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    ranks_[i].activity = &activities[i];
+    for (const auto& chunk : ranks_[i].chunks) {
+      chunk->training().announce_nodes(&activities[i]);
+      chunk->evaluation().announce_nodes(&activities[i]);
+    }
+  }
+}
+
 void FoldedModel::fill(Rank& rank, Executable& program, const Batch& batch, std::int64_t first, int slot) {
   const auto begin = StepClock::now();
+  if (device().host_memory()) rank.begins(Activity::input);
   fill_inputs(program, batch, first, micro_batch_, slot);
   if (!timing_) return;
   const auto end = StepClock::now();
@@ -208,7 +223,7 @@ void FoldedModel::whole_step(Rank& rank, const Batch* batch, StepContext context
   Executable& program = rank.chunks.front()->training();
   const int micro_batches = plan_.pipeline.micro_batches;
   for (int micro = 0; micro < micro_batches; ++micro) {
-    if (rank.log != nullptr) rank.log->enter(0, micro);
+    rank.works_on(0, micro);
     if (batch != nullptr) {
       context.first_sample = batch->first_sample + first_of(rank, micro);
       fill(rank, program, *batch, first_of(rank, micro), 0);
@@ -232,7 +247,7 @@ void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext con
     Executable& program = rank.chunks[chunk]->training();
     const std::int64_t sample = first_of(rank, action.micro_batch);
     context.first_sample = batch.first_sample + sample;
-    if (rank.log != nullptr) rank.log->enter(chunk, action.micro_batch);
+    rank.works_on(chunk, action.micro_batch);
     if (action.work == Work::forward) fill(rank, program, batch, sample, slot);
     program.run(action.work, slot, context);
     if (action.work == Work::forward) program.take_report();
@@ -248,7 +263,7 @@ void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext con
   }
   if (plan_.pipeline.updates_every_micro_batch()) return;
   for (std::size_t chunk = 0; chunk < rank.chunks.size(); ++chunk) {
-    if (rank.log != nullptr) rank.log->enter(chunk, plan_.pipeline.micro_batches - 1);
+    rank.works_on(chunk, plan_.pipeline.micro_batches - 1);
     rank.chunks[chunk]->training().update(context);
   }
 }
@@ -264,6 +279,7 @@ Executable::Report FoldedModel::finish_step() {
       report.loss += part.loss;
       report.correct += part.correct;
     }
+    if (!device().host_memory()) rank.begins(Activity::idle);
   }
   reports = of_all_ranks(std::move(reports));
   Executable::Report sum;
@@ -325,8 +341,10 @@ Score FoldedModel::evaluate(Loader& loader, EvaluationDetails* details) {
     for_each_rank([&](Rank& rank) {
       Part& part = parts[static_cast<std::size_t>(&rank - ranks_.data()) * steps + step];
       part.samples = std::clamp<std::int64_t>(batch.count - first_of(rank, 0), 0, micro_batch_);
-      for (const auto& chunk : rank.chunks) {
-        Executable& program = chunk->evaluation();
+      for (std::size_t number = 0; number < rank.chunks.size(); ++number) {
+        Executable& program = rank.chunks[number]->evaluation();
+        rank.begins(device().host_memory() ? Activity::input : Activity::device);
+        if (rank.activity != nullptr) rank.activity->enter(rank.chunks.size() + number, 0);
         fill_inputs(program, batch, first_of(rank, 0), micro_batch_);
         program.run({});
         const Executable::Report report = program.report();
@@ -336,6 +354,7 @@ Score FoldedModel::evaluate(Loader& loader, EvaluationDetails* details) {
       if (details != nullptr)
         add_details(rank, batch, details_of_ranks[static_cast<std::size_t>(&rank - ranks_.data())]);
       for (const auto& chunk : rank.chunks) chunk->evaluation().settle();
+      rank.begins(Activity::idle);
     });
     loader.release();
   }

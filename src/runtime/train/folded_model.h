@@ -72,6 +72,10 @@ class FoldedModel {
   void time_steps(bool on, std::span<SpanLog> logs = {});
   const RankSeconds& seconds(int rank) const { return ranks_[static_cast<std::size_t>(rank)].seconds; }
 
+  // Every rank here announces in its own what it does, while it does it. They must outlive this model. Its programs are
+  // numbered by chunk, those for training first.
+  void announce_work(std::span<RankActivity> activities);
+
  private:
   struct Rank {
     std::unique_ptr<RankGroups> groups;
@@ -80,7 +84,16 @@ class FoldedModel {
     std::vector<bool> accumulated;  // by chunk: gradients of this step
     std::int64_t submitted_sample = -1;
     RankSeconds seconds;
-    SpanLog* log = nullptr;  // null: nobody wants to know
+    SpanLog* log = nullptr;            // null: nobody wants to know
+    RankActivity* activity = nullptr;  // likewise
+
+    void works_on(std::size_t chunk, int micro_batch) const {
+      if (log != nullptr) log->enter(chunk, micro_batch);
+      if (activity != nullptr) activity->enter(chunk, micro_batch);
+    }
+    void begins(Activity what) const {
+      if (activity != nullptr) activity->begin(what);
+    }
     std::chrono::steady_clock::time_point end = {};  // of its last step
   };
 

@@ -12,12 +12,14 @@
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/core/error.h"
+#include "runtime/core/terminal_color.h"
 #include "runtime/metrics/evaluation_report.h"
 #include "runtime/metrics/metrics_log.h"
 #include "runtime/metrics/progress.h"
 #include "runtime/metrics/tensorboard_writer.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
+#include "runtime/train/live_run.h"
 #include "runtime/train/stop_rules.h"
 
 namespace trifold {
@@ -33,11 +35,6 @@ std::size_t peak_process_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
-}
-
-// Digits that a person reads, of a loss that may have run away.
-std::string loss_text(double loss) {
-  return loss < 1e4 ? fmt::format("{:.4f}", loss) : fmt::format("{:.3e}", loss);
 }
 
 }  // namespace
@@ -70,6 +67,7 @@ struct Trainer::Parts {
     // The old run goes only now that the new one is known to be able to start.
     if (options.mode == RunMode::overwrite) open_folder();
     if (!speaks()) return;
+    if (options.live != nullptr) model->announce_work(options.live->begin(describe_run(job, *model, options.world)));
     open_logs();
     const CheckpointRules& rules = job.train.checkpoint;
     writer.emplace(CheckpointWriter::Args{
@@ -163,6 +161,7 @@ struct Trainer::Parts {
     if (speaks()) {
       snapshot->own();
       writer->begin(state, snapshot->tensors(), snapshot);
+      if (options.live != nullptr) options.live->writes_checkpoint(state.step);
     }
     saved_step = state.step;
     outcome.checkpoints.count += 1;
@@ -225,11 +224,13 @@ struct Trainer::Parts {
     std::vector<Metric> values = {{"learning_rate", rate},
                                   {"images_per_s", static_cast<double>(train.batch) / seconds},
                                   {"time_s", trained_seconds}};
-    if (const auto scale = model->loss_scale()) {
+    const auto scale = model->loss_scale();
+    if (scale) {
       next_scale = scale->scale;
       values.insert(values.end(), {{"loss_scale", scale->scale}, {"skipped_updates", scale->skipped}});
     }
     log("train", loss, correct / static_cast<double>(train.batch), std::move(values));
+    tell_view(loss, scale);
   }
 
   void log(std::string_view phase, double loss, double accuracy, std::vector<Metric> values = {}) {
@@ -243,8 +244,26 @@ struct Trainer::Parts {
     tensorboard->write(state.step, values);
   }
 
+  void tell_view(double loss, const std::optional<Model::LossScale>& scale) {
+    if (options.live == nullptr || !speaks()) return;
+    const std::int64_t done = state.position_in_epoch / job.train.batch;
+    LiveFigures figures{.epoch = state.epoch + 1, .epochs = job.train.epochs, .step = done, .steps = steps_per_epoch};
+    figures.images = run_images;
+    figures.images_left = (steps_per_epoch * job.train.epochs - state.step) * job.train.batch;
+    figures.train_s = run_seconds;
+    figures.loss = loss;
+    if (classifies) figures.train_accuracy = epoch_correct / static_cast<double>(state.position_in_epoch);
+    figures.learning_rate = rate;
+    if (scale) {
+      figures.loss_scale = scale->scale;
+      figures.skipped_updates = scale->skipped;
+    }
+    figures.input_wait_fraction = loader->waited_ms() / 1000.0 / run_seconds;
+    options.live->stepped(figures);
+  }
+
   void show_progress() {
-    if (!options.progress) return;
+    if (!options.progress || options.live != nullptr) return;
     const std::int64_t done = state.position_in_epoch / job.train.batch;
     ProgressState shown;
     shown.epoch = state.epoch + 1;
@@ -313,12 +332,30 @@ struct Trainer::Parts {
     log("test", score.loss, score.accuracy);
     evaluated_step = state.step;
     report(score);
-    if (!classifies) return;
-    double& best = state.best_metrics.try_emplace("test_accuracy", score.accuracy).first->second;
-    best = std::max(best, score.accuracy);
+    if (classifies) {
+      double& best = state.best_metrics.try_emplace("test_accuracy", score.accuracy).first->second;
+      best = std::max(best, score.accuracy);
+    }
+    if (options.live != nullptr) options.live->evaluated(score.loss, outcome.test_accuracy, best_accuracy());
+  }
+
+  std::optional<double> best_accuracy() const {
+    const auto best = state.best_metrics.find("test_accuracy");
+    return best == state.best_metrics.end() ? std::nullopt : std::optional(best->second);
+  }
+
+  void live_does(LiveBoard::Doing doing) const {
+    if (options.live != nullptr) options.live->does(doing);
   }
 
   Score evaluate(Evaluation how) {
+    live_does(LiveBoard::Doing::evaluating);
+    const Score score = score_with(how);
+    live_does(LiveBoard::Doing::training);
+    return score;
+  }
+
+  Score score_with(Evaluation how) {
     const std::unique_ptr<Loader> test_loader = make_evaluation_loader(job, test_set, model->batch_share());
     if (how == Evaluation::plain || !classifies) return model->evaluate(*test_loader);
     EvaluationDetails details(job.model.classes);
@@ -352,13 +389,15 @@ struct Trainer::Parts {
 
   void say(const EpochSummary& summary) {
     if (!options.progress) return;
-    const auto score = [](double loss, const std::optional<double>& accuracy) {
-      return "loss " + loss_text(loss) + (accuracy ? fmt::format("  accuracy {:.2f} %", 100 * *accuracy) : "");
-    };
-    std::string text = fmt::format("epoch {:>3}/{}  {}", summary.epoch, job.train.epochs,
-                                   score(summary.train_loss, summary.train_accuracy));
-    if (summary.test_loss) text += "  |  test " + score(*summary.test_loss, summary.test_accuracy);
-    progress->say(text + fmt::format("  |  {:.0f} images/s", summary.images_per_s));
+    progress->say(format_epoch_line({.epoch = summary.epoch,
+                                     .epochs = job.train.epochs,
+                                     .train_loss = summary.train_loss,
+                                     .train_accuracy = summary.train_accuracy,
+                                     .test_loss = summary.test_loss,
+                                     .test_accuracy = summary.test_accuracy,
+                                     .best_test_accuracy = best_accuracy(),
+                                     .images_per_s = summary.images_per_s},
+                                    colors_standard_error()));
   }
 
   enum class Wish { none, minutes, interrupt };
@@ -388,6 +427,7 @@ struct Trainer::Parts {
         train_step();
         show_progress();
         if (writer) writer->check();
+        if (options.live != nullptr && writer && !writer->writing()) options.live->wrote_checkpoint();
         if (state.position_in_epoch < steps_per_epoch * job.train.batch && time_to_save()) save();
       }
       const EpochSummary summary = finish_epoch();
@@ -406,12 +446,14 @@ struct Trainer::Parts {
     outcome.epochs = state.epoch;
     outcome.stopped_by = train(on_epoch);
     progress.reset();  // the bar's line ends
+    live_does(LiveBoard::Doing::ending);
     if (state.position_in_epoch > 0)
       outcome.train_loss =
           epoch_loss * static_cast<double>(job.train.batch) / static_cast<double>(state.position_in_epoch);
     if (saved_step != state.step) save();
     // What is reported is the score of the model that was saved, or none: Ctrl-C does not wait for one.
     evaluate_last();
+    live_does(LiveBoard::Doing::ending);
     finish_saving();
     outcome.steps = state.step;
     if (run_seconds > 0) outcome.images_per_s = static_cast<double>(run_images) / run_seconds;

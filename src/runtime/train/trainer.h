@@ -11,6 +11,7 @@
 
 #include "parallel/world.h"
 #include "runtime/config/job.h"
+#include "runtime/live/live_board.h"
 #include "runtime/metrics/run_folder.h"
 
 namespace trifold {
@@ -22,6 +23,7 @@ struct TrainerOptions {
   bool progress = true;                          // on standard error
   const std::atomic<bool>* interrupt = nullptr;  // becomes true: end after this step, with a checkpoint
   World* world = nullptr;                        // null: this process is alone
+  LiveBoard* live = nullptr;                     // hears what the run does, in place of a progress bar
 };
 
 struct EpochSummary {

@@ -90,6 +90,25 @@ TEST(ProgressFormat, BarIsEmptyFullAndNeverMore) {
   EXPECT_EQ(format_progress_bar(state, 30), "epoch 1/1  0/0 [             ]");
 }
 
+TEST(ProgressFormat, AnEpochsLineAndTheBestInGreen) {
+  EpochFigures epoch{.epoch = 2,
+                     .epochs = 5,
+                     .train_loss = 0.5,
+                     .train_accuracy = 0.8,
+                     .test_loss = 12345.0,
+                     .test_accuracy = 0.9,
+                     .best_test_accuracy = 0.9,
+                     .images_per_s = 1234.4};
+  const std::string plain =
+      "epoch   2/5  loss 0.5000  accuracy 80.00 %  |  test loss 1.234e+04  accuracy 90.00 %  |  1234 images/s";
+  EXPECT_EQ(format_epoch_line(epoch, false), plain);
+  EXPECT_THAT(format_epoch_line(epoch, true), ::testing::HasSubstr("  \x1b[32maccuracy 90.00 %\x1b[0m  |"));
+  epoch.best_test_accuracy = 0.95;
+  EXPECT_EQ(format_epoch_line(epoch, true), plain);
+  EXPECT_EQ(format_epoch_line({.epoch = 1, .epochs = 1, .train_loss = 2}, true),
+            "epoch   1/1  loss 2.0000  |  0 images/s");
+}
+
 class ProgressTest : public ::testing::Test {
  protected:
   Progress::Args args(int columns) {

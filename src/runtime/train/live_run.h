@@ -1,0 +1,12 @@
+// What the live view must know of a run before it begins: its plan, its ranks, and what their programs' nodes are
+// called.
+#pragma once
+
+#include "runtime/live/live_board.h"
+#include "runtime/train/folded_model.h"
+
+namespace trifold {
+
+LiveRun describe_run(const Job& job, const FoldedModel& model, const World* world);
+
+}  // namespace trifold
