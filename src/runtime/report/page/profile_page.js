@@ -1,6 +1,6 @@
 // A profile: how near each kernel comes to what the machine can do, and where the time is.
 function profilePage({ profile }) {
-  const { machine = {}, kernels, advice = [] } = profile;
+  const { machine = {}, kernels, advice = [], memory = null } = profile;
   const measured = kernels.filter((kernel) => kernel.intensity > 0 && kernel.gflops > 0).length;
   const top = [...kernels].sort((a, b) => b.total_ms - a.total_ms)[0];
   return element("div", {},
@@ -13,7 +13,8 @@ function profilePage({ profile }) {
       measured > 0 ? card({ title: "Roofline", wide: true, about: `How fast each kernel computes, by what it computes a byte moved; a circle is as large as its time. The lines are what this machine can do.${measured < kernels.length ? ` ${kernels.length - measured} kernels that only move data are not here.` : ""}`,
         body: rooflineChart({ label: `Roofline of ${measured} kernels${machine.fp32_gflops ? `, under ${short(machine.fp32_gflops)} GFLOP/s and ${short(machine.memory_gbps)} GB/s` : ""}.`, machine, kernels }) }) : null,
       card({ title: "Time by layer", wide: true, about: "Every area is as large as its time.", body: timeTreemap({ label: `Time by layer and phase, ${msText(d3.sum(kernels, (kernel) => kernel.total_ms))} in all.`, kernels }) }),
-      card({ title: "Kernels", wide: true, body: kernelTable(profile) }), memoryOfProfile(profile.memory)));
+      memory && memory.timelines && memory.timelines.some((timeline) => timeline.moments.node.length > 0) ? memoryTimelineCard(memory) : null,
+      card({ title: "Kernels", wide: true, body: kernelTable(profile) })));
 }
 
 function kernelTable(profile) {
@@ -25,11 +26,4 @@ function kernelTable(profile) {
     .filter((column) => profile.kernels.some((kernel) => column.of(kernel) !== undefined && column.of(kernel) !== ""));
   const more = profile.kernels_in_all > profile.kernels.length ? ` The first ${grouped(profile.kernels.length)} of ${grouped(profile.kernels_in_all)}.` : "";
   return plainTable({ caption: `Every kernel; click a column to sort by it.${more}`, columns, rows: profile.kernels, sortable: true, tall: true, filter: "Filter: conv1 weight winograd" });
-}
-
-function memoryOfProfile(memory) {
-  const kinds = memory && typeof memory === "object" && !Array.isArray(memory) ? Object.entries(memory).filter(([, value]) => isNumber(value)) : [];
-  if (kinds.length === 0) return null;
-  return card({ title: "Memory", wide: true, body: barChart({ label: `Memory by kind: ${kinds.map(([name, value]) => `${name} ${bytesText(value)}`).join(", ")}.`,
-    rows: kinds.map(([name, value], i) => ({ name, parts: [{ name, value, color: seriesColor(i) }] })), text: bytesText, xName: "bytes" }) });
 }

@@ -42,8 +42,8 @@ function plainTable({ caption, columns, rows, tall = false, sortable = false, fi
 }
 
 // A chart's numbers, made when somebody asks for them.
-function numbersOf(make) {
-  const details = element("details", {}, element("summary", {}, "The numbers"));
+function numbersOf(make, title = "The numbers") {
+  const details = element("details", {}, element("summary", {}, title));
   details.addEventListener("toggle", () => {
     if (details.open && details.children.length === 1) details.append(make());
   });
