@@ -23,16 +23,16 @@ Job job_with(const PlanConfig& plan) {
   return job;
 }
 
-const std::vector<PlanConfig> kPlans = {{},
-                                        {.micro_batches = 2},
-                                        {.dp = 2, .zero = 1},
-                                        {.dp = 2, .zero = 3},
-                                        {.tp = 2},
-                                        {.pp = 2, .micro_batches = 4},
-                                        {.pp = 2, .schedule = "gpipe", .micro_batches = 4},
-                                        {.pp = 2, .schedule = "zero-bubble", .micro_batches = 4},
-                                        {.pp = 2, .schedule = "interleaved", .chunks = 2, .micro_batches = 4},
-                                        {.pp = 2, .schedule = "pipedream", .micro_batches = 4}};
+const std::vector<PlanConfig> kMemoryPlans = {{},
+                                              {.micro_batches = 2},
+                                              {.dp = 2, .zero = 1},
+                                              {.dp = 2, .zero = 3},
+                                              {.tp = 2},
+                                              {.pp = 2, .micro_batches = 4},
+                                              {.pp = 2, .schedule = "gpipe", .micro_batches = 4},
+                                              {.pp = 2, .schedule = "zero-bubble", .micro_batches = 4},
+                                              {.pp = 2, .schedule = "interleaved", .micro_batches = 4, .chunks = 2},
+                                              {.pp = 2, .schedule = "pipedream", .micro_batches = 4}};
 
 const MemoryRegion& region_at(const MemoryTimeline& timeline, std::size_t offset) {
   return *std::ranges::find_if(timeline.regions, [&](const MemoryRegion& region) {
@@ -41,9 +41,10 @@ const MemoryRegion& region_at(const MemoryTimeline& timeline, std::size_t offset
 }
 
 TEST(MemoryTimeline, NoTwoOwnersShareAByte) {
-  for (const PlanConfig& plan : kPlans) {
+  for (const PlanConfig& plan : kMemoryPlans) {
     const Profile found = profile(job_with(plan), {.warmup = 0, .steps = 1});
-    SCOPED_TRACE(testing::Message() << plan.dp << plan.tp << plan.pp << ' ' << plan.schedule << " zero " << plan.zero);
+    SCOPED_TRACE(::testing::Message() << plan.dp << plan.tp << plan.pp << ' ' << plan.schedule << " zero "
+                                      << plan.zero);
     ASSERT_FALSE(found.memory.empty());
     for (const MemoryTimeline& timeline : found.memory)
       for (std::size_t i = 0; i < timeline.lives.size(); ++i) {
@@ -67,10 +68,11 @@ TEST(MemoryTimeline, NoTwoOwnersShareAByte) {
 }
 
 TEST(MemoryTimeline, FillsEveryRegionAsFarAsThePlanSays) {
-  for (const PlanConfig& plan : kPlans) {
+  for (const PlanConfig& plan : kMemoryPlans) {
     const Job job = job_with(plan);
     const Profile found = profile(job, {.warmup = 0, .steps = 1});
-    SCOPED_TRACE(testing::Message() << plan.dp << plan.tp << plan.pp << ' ' << plan.schedule << " zero " << plan.zero);
+    SCOPED_TRACE(::testing::Message() << plan.dp << plan.tp << plan.pp << ' ' << plan.schedule << " zero "
+                                      << plan.zero);
     FoldedModel model(job);
     for (const MemoryTimeline& timeline : found.memory) {
       std::size_t planned = 0;

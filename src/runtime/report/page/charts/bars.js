@@ -28,10 +28,10 @@ function barChart({ label, rows, text, xName, showLegend = false, gap = 30 }) {
           .attr("x", x(at)).attr("width", Math.max(0.5, x(at + part.value) - x(at))).attr("y", top).attr("height", thick)
           .attr("rx", 2);
         asMarks(bar, () => ({ title: row.name, rows: [[part.name, text(part.value)],
-          ...(row.parts.length > 1 ? [["of", text(total(row))]] : []), ...(row.note ? [["", row.note]] : [])] }));
+          ...(row.parts.length > 1 ? [["of", text(total(row))]] : []), ...(isNumber(row.low) ? [["rounds", `${text(row.low)} to ${text(row.high)}`]] : []), ...(row.note ? [["", row.note]] : [])] }));
         at += part.value;
       }
-      if (isNumber(row.low)) {
+      if (isNumber(row.low) && isNumber(row.high)) {
         const middle = top + thick / 2;
         svg.append("path").attr("class", "whisker").attr("d", `M${x(row.low)},${middle}H${x(row.high)}M${x(row.low)},${middle - 4}v8M${x(row.high)},${middle - 4}v8`);
       }

@@ -6,18 +6,24 @@ const workKinds = {
   idle: { name: "idle", color: "var(--c7)", idle: true },
 };
 
-function timelineChart({ label, ranks }) {
-  const spans = ranks.flatMap((rank) => rank.spans);
+const timelineEnd = (ranks) => d3.max(ranks, (rank) => d3.max(rank.spans || [], (span) => span.end_ms)) || 0;
+
+function timelineLegend(works) {
+  return legend([...Object.keys(workKinds).filter((work) => work !== "idle" && works.has(work)), "idle"].map((work) => workKinds[work]));
+}
+
+// `longest`: ms of the whole width.
+function timelineChart({ label, ranks, longest }) {
   const lane = 30;
   const figure = chart({ label, draw: (svg, width) => {
     const left = 54;
-    const height = ranks.length * lane + 36;
-    const x = d3.scaleLinear().domain([d3.min(spans, (span) => span.begin_ms), d3.max(spans, (span) => span.end_ms)])
-      .range([left, width - 10]);
+    const height = ranks.length * lane + 26;
+    const x = d3.scaleLinear().domain([0, longest]).range([left, width - 10]);
+    const end = x(timelineEnd(ranks));
     ranks.forEach((rank, i) => {
       const top = i * lane + 3;
       svg.append("text").attr("x", left - 8).attr("y", top + 12).attr("dy", ".35em").attr("text-anchor", "end").text(`rank ${rank.rank}`);
-      svg.append("rect").attr("class", "fill idle").attr("x", left).attr("width", width - 10 - left).attr("y", top).attr("height", 24);
+      svg.append("rect").attr("class", "fill idle").attr("x", left).attr("width", end - left).attr("y", top).attr("height", 24);
       const boxes = svg.append("g").selectAll("rect").data(rank.spans.filter((span) => span.work !== "idle")).join("rect")
         .attr("class", "fill").style("--c", (span) => (workKinds[span.work] || workKinds.idle).color)
         .attr("x", (span) => x(span.begin_ms)).attr("width", (span) => Math.max(0.6, x(span.end_ms) - x(span.begin_ms) - 0.6))
@@ -33,8 +39,7 @@ function timelineChart({ label, ranks }) {
       .call(d3.axisBottom(x).ticks(Math.max(3, Math.floor(width / 120))).tickFormat((value) => `${short(value)} ms`).tickSizeOuter(0));
     return height;
   } });
-  const kinds = [...new Set(spans.map((span) => span.work))].filter((work) => workKinds[work] && work !== "idle");
-  return element("div", {}, legend([...kinds.map((work) => workKinds[work]), workKinds.idle]), figure,
+  return element("div", {}, figure,
     numbersOf(() => plainTable({ caption: label, tall: true, rows: ranks.flatMap((rank) => rank.spans.map((span) => ({ rank: rank.rank, ...span }))),
       columns: [{ name: "rank", of: (row) => row.rank, number: true }, { name: "work", of: (row) => row.work },
         { name: "micro-batch", of: (row) => row.micro_batch, number: true }, { name: "begin ms", of: (row) => row.begin_ms, number: true },
