@@ -17,6 +17,14 @@
 namespace trifold {
 namespace {
 
+std::string compiler_name() {
+#ifdef __clang__
+  return __VERSION__;  // says so itself
+#else
+  return "GCC " __VERSION__;
+#endif
+}
+
 }  // namespace
 
 nlohmann::ordered_json environment() {
@@ -24,7 +32,7 @@ nlohmann::ordered_json environment() {
   uname(&system);
   nlohmann::ordered_json json = {
       {"trifold", "0.1.0"},
-      {"compiler", __VERSION__},
+      {"compiler", compiler_name()},
       {"cpu", processor_name()},
       {"cores", thread_count()},
       {"instruction_set", cpu::isa_name(cpu::active_isa())},

@@ -23,6 +23,7 @@ constexpr std::size_t kMostKernels = 1500;
 constexpr std::size_t kMostSamples = 32;
 constexpr std::size_t kMostSpans = 1500;  // of a rank's timeline
 constexpr std::size_t kMostLosses = 500;
+constexpr std::size_t kMostMemoryBytes = 300'000;  // of JSON text, about eight stages of ResNet-50
 
 std::string read_text(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -97,10 +98,26 @@ ReportJson compare_data(ReportJson compare, const fs::path& file) {
   return compare;
 }
 
+// Ranks' memory over a step: the first that fit.
+void shorten_memory(ReportJson& profile) {
+  if (!profile.contains("memory")) return;
+  if (!profile["memory"].is_object() || !profile["memory"].contains("timelines")) {
+    profile.erase("memory");
+    return;
+  }
+  ReportJson& timelines = profile["memory"]["timelines"];
+  profile["memory"]["timelines_in_all"] = timelines.size();
+  std::size_t bytes = 0;
+  std::size_t kept = 0;
+  while (kept < timelines.size() && (bytes += timelines[kept].dump().size()) <= kMostMemoryBytes) ++kept;
+  shorten(timelines, kept);
+}
+
 ReportJson profile_data(ReportJson profile, const fs::path& file) {
   require(profile, file, {"kernels"});
   profile["kernels_in_all"] = profile["kernels"].size();
   shorten(profile["kernels"], kMostKernels);
+  shorten_memory(profile);
   shorten_numbers(profile);
   return profile;
 }

@@ -81,8 +81,9 @@ function card({ title, about, wide = false, controls = null, body }) {
     about ? element("p", { class: "about" }, about) : element("div", { style: "height: 8px" }), body);
 }
 
+// entries: [[name, value, unit, what stands below]].
 function tiles(entries) {
-  return element("dl", { class: "tiles" }, entries.filter(Boolean).map(([name, value, unit]) =>
-    element("div", { class: "tile" }, element("dt", {}, name),
-      element("dd", {}, value, unit ? element("small", {}, ` ${unit}`) : null))));
+  return element("dl", { class: "tiles" }, entries.filter(Boolean).map(([name, value, unit, below]) =>
+    element("div", { class: "tile" }, element("dt", {}, name), element("dd", {}, value, unit ? element("small", {}, ` ${unit}`) : null,
+      below ? element("small", { class: "below" }, below) : null))));
 }

@@ -42,7 +42,7 @@ function timelineCard({ plans }) {
   return card({ title: "One step of each plan", wide: true, about: "Who works on which micro-batch when; its number is in the box. Hatched: nobody's work, the bubble. All plans have one scale.",
     body: [timelineLegend(works), ...drawn.map((plan) => element("div", { class: "part" }, element("h4", {}, plan.plan, element("small", {}, ` ${msText(timelineEnd(plan.timeline))}`)),
       timelineChart({ label: `Timeline of one step of ${plan.plan} on ${plan.timeline.length} ${plan.timeline.length > 1 ? "ranks" : "rank"}, ${msText(timelineEnd(plan.timeline))} long.`, longest,
-        ranks: plan.timeline.map((rank) => ({ rank: rank.rank, spans: rank.spans || [] })) })))] });
+        ranks: plan.timeline.map((rank) => ({ rank: rank.rank, spans: rank.spans || [] })) }))), numbersOf(() => timelineTable(drawn))] });
 }
 
 function whyCards({ plans, winner }) {
@@ -55,13 +55,20 @@ function whyCards({ plans, winner }) {
   });
 }
 
+// As on a profile's page, where there is the same kind of memory.
+const regionColors = {
+  "parameters": "var(--c0)", "optimizer state": "var(--c9)", "gradients": "var(--c4)", "accumulated gradients": "color-mix(in srgb, var(--c4) 55%, var(--card))", "states": "var(--c8)",
+  "inputs": "var(--c6)", "messages": "var(--c3)", "kept activations": "var(--c2)", "arena": "var(--c5)", "reports": "var(--c7)",
+};
+
 function memoryCard({ plans, winner }) {
-  const kinds = [...new Set(plans.flatMap((plan) => (plan.memory || []).flatMap((rank) => Object.keys(rank))))];
+  const found = new Set(plans.flatMap((plan) => (plan.memory || []).flatMap((rank) => Object.keys(rank).filter((kind) => rank[kind].found > 0))));
+  const kinds = [...Object.keys(regionColors).filter((kind) => found.delete(kind)), ...found];
   if (kinds.length === 0) return null;
   const rows = plans.flatMap((plan) => plan.memory.map((rank, i) => ({ name: plan.memory.length > 1 ? `${plan.plan}, rank ${i}` : plan.plan, best: plan === winner,
-    parts: kinds.map((kind, k) => ({ name: kind, color: seriesColor(k), value: (rank[kind] || {}).found || 0 })) })));
-  return card({ title: "Memory of each rank", wide: true, about: "By what it holds, as found in use after the steps.",
-    body: barChart({ label: `Bytes of each rank by kind; the most is ${bytesText(d3.max(rows, (row) => d3.sum(row.parts, (part) => part.value)))}.`, rows, text: bytesText, xName: "bytes", showLegend: true, gap: 26 }) });
+    parts: kinds.map((kind) => ({ name: kind, color: regionColors[kind] || "var(--c7)", value: (rank[kind] || {}).found || 0 })) })));
+  return card({ title: "Memory of each rank", wide: true, about: "By what it holds, as found in use after the steps. The arena holds activations, their gradients and scratch, one after the other.",
+    body: barChart({ label: `Bytes of each rank by kind; the most is ${bytesText(d3.max(rows, (row) => d3.sum(row.parts, (part) => part.value)))}.`, rows, text: bytesText, xName: "", showLegend: true, gap: 26 }) });
 }
 
 function trafficCard({ plans }) {
@@ -87,7 +94,7 @@ function lossCard({ compare, plans, single }) {
   const seen = apart.filter((line) => line.y.some((value) => value > 0));
   const largest = d3.max(seen.filter((line) => !line.dashed), (line) => d3.max(line.y));
   // Lines that lie on each other: the first are drawn wider, so that each can be seen.
-  const wide = lines.map((line, i) => ({ ...line, width: 1.8 + 1.6 * (lines.length - 1 - i) }));
+  const wide = lines.map((line, i) => ({ ...line, width: 1.8 + 1.3 * (lines.length - 1 - i) }));
   return card({ title: "Losses", wide: true, about: "Same weights, same samples: the lines should lie on each other, so they are drawn one within the other.",
     body: [lineChart({ label: `Loss after each step of ${lines.length} plans.`, series: wide, xName: "step", yName: "loss" }),
       seen.length === 0 ? element("p", { class: "about" }, `No plan's loss differs from ${single.plan}'s in any bit.`)

@@ -13,7 +13,11 @@ function trainPage(run) {
   const test = series.test || {};
   const timed = Boolean(train.loss && train.loss.time_s);
   const charts = element("div", { class: "grid" });
-  const draw = (axis) => charts.replaceChildren(...metricCards(series, axis));
+  const draw = (axis) => {
+    const cards = metricCards(series, axis).filter(Boolean);
+    if (cards.length % 2 === 1) last(cards).classList.add("wide");
+    charts.replaceChildren(...cards);
+  };
   draw("step");
   return element("div", {}, trainTiles({ run, train, test }),
     element("div", { class: "bar" }, element("h2", {}, "Training"),

@@ -15,7 +15,7 @@ function barChart({ label, rows, text, xName, showLegend = false, gap = 30 }) {
     svg.append("g").attr("class", "rule").selectAll("line").data(ticks).join("line")
       .attr("x1", x).attr("x2", x).attr("y1", 2).attr("y2", height - 36);
     svg.append("g").attr("class", "axis").attr("transform", `translate(0,${height - 36})`)
-      .call(d3.axisBottom(x).tickValues(ticks).tickFormat(xName === "bytes" ? text : (value) => short(value)).tickSizeOuter(0)).select(".domain").remove();
+      .call(d3.axisBottom(x).tickValues(ticks).tickFormat(xName === "" ? text : (value) => short(value)).tickSizeOuter(0)).select(".domain").remove();
     svg.append("text").attr("x", right).attr("y", height - 3).attr("text-anchor", "end").text(xName);
     rows.forEach((row, i) => {
       const top = i * step + (narrow ? 20 : 4);

@@ -128,7 +128,7 @@ function drawMemoryByAddress(svg, width, memory, byTime) {
 }
 
 // `memory` is the profile's: {kinds, timelines}.
-function memoryTimelineCard({ kinds, timelines }) {
+function memoryTimelineCard({ kinds, timelines, timelines_in_all }) {
   const state = { timeline: 0, view: "kind", axis: "time" };
   const body = element("div");
   const about = element("p", { class: "about" });
@@ -138,6 +138,7 @@ function memoryTimelineCard({ kinds, timelines }) {
     const { timeline } = memory;
     const label = `Memory of ${ranksText(timeline)} over one step of ${grouped(memory.count)} kernels: at most ${bytesText(timeline.peak_bytes)} of ${bytesText(timeline.bytes)}, at ${memory.nameOf(timeline.peak_moment)}.`;
     about.textContent = `${label} ${state.view === "kind" ? "Hatched: planned, but free just then." : "Each box is one thing where it lies, from its first kernel to its last; hatched is free."}`
+      + (timelines_in_all > timelines.length ? ` Of ${timelines_in_all} kinds of ranks the first ${timelines.length} are here.` : "")
       + (timeline.evaluation_bytes > 0 ? ` ${bytesText(timeline.evaluation_bytes)} more are there for evaluation only.` : "");
     const byTime = state.axis === "time";
     body.replaceChildren(legend([...memory.used.map((kind) => ({ name: kind, color: memoryColors[kind] })), freeMemory]),

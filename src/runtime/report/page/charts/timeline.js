@@ -39,9 +39,12 @@ function timelineChart({ label, ranks, longest }) {
       .call(d3.axisBottom(x).ticks(Math.max(3, Math.floor(width / 120))).tickFormat((value) => `${short(value)} ms`).tickSizeOuter(0));
     return height;
   } });
-  return element("div", {}, figure,
-    numbersOf(() => plainTable({ caption: label, tall: true, rows: ranks.flatMap((rank) => rank.spans.map((span) => ({ rank: rank.rank, ...span }))),
-      columns: [{ name: "rank", of: (row) => row.rank, number: true }, { name: "work", of: (row) => row.work },
-        { name: "micro-batch", of: (row) => row.micro_batch, number: true }, { name: "begin ms", of: (row) => row.begin_ms, number: true },
-        { name: "end ms", of: (row) => row.end_ms, number: true }] })));
+  return figure;
+}
+
+function timelineTable(plans) {
+  const rows = plans.flatMap((plan) => plan.timeline.flatMap((rank) => (rank.spans || []).map((span) => ({ plan: plan.plan, rank: rank.rank, ...span }))));
+  return plainTable({ caption: "Every piece of work of one step.", tall: true, sortable: true, rows, columns: [{ name: "plan", of: (row) => row.plan }, { name: "rank", of: (row) => row.rank, number: true },
+    { name: "work", of: (row) => (workKinds[row.work] || { name: row.work }).name }, { name: "micro-batch", of: (row) => row.micro_batch, number: true },
+    { name: "begin, ms", of: (row) => row.begin_ms, number: true }, { name: "end, ms", of: (row) => row.end_ms, number: true }] });
 }
