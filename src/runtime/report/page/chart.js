@@ -66,6 +66,9 @@ function followKeys(svg) {
   });
 }
 
+// Text on a mark of this colour.
+const textOver = (color) => (["var(--c1)", "var(--c5)"].includes(color) ? "var(--on-bright)" : "var(--on-mark)");
+
 const seriesColor = (index) => `var(--c${index % 10})`;
 
 function legend(entries) {

@@ -32,7 +32,7 @@ function timelineChart({ label, ranks, longest }) {
         ...(isNumber(span.micro_batch) && span.micro_batch >= 0 ? [["micro-batch", String(span.micro_batch)]] : []),
         ["from", `${exact(span.begin_ms)} ms`], ["to", `${exact(span.end_ms)} ms`]] }));
       svg.append("g").selectAll("text").data(rank.spans.filter((span) => "FBW".includes(span.work) && span.micro_batch >= 0 &&
-        x(span.end_ms) - x(span.begin_ms) > 16)).join("text").attr("class", "on").attr("text-anchor", "middle")
+        x(span.end_ms) - x(span.begin_ms) > 16)).join("text").attr("class", "on").style("fill", (span) => textOver(workKinds[span.work].color)).attr("text-anchor", "middle")
         .attr("x", (span) => x((span.begin_ms + span.end_ms) / 2)).attr("y", top + 12).attr("dy", ".35em").text((span) => span.micro_batch);
     });
     svg.append("g").attr("class", "axis").attr("transform", `translate(0,${ranks.length * lane + 2})`)

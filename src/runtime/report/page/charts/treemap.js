@@ -20,6 +20,7 @@ function timeTreemap({ label, kernels }) {
     (leaf) => ({ title: `${leaf.parent.data.key}, ${phaseOf(leaf.data.key).name}`,
       rows: [["time", `${exact(Number(leaf.value.toPrecision(6)))} ms`], ["of all", percent(leaf.value / total)], ["the layer", msText(leaf.parent.value)]] }));
     svg.append("g").selectAll("text").data(leaves.filter((leaf) => leaf.x1 - leaf.x0 > 58 && leaf.y1 - leaf.y0 > 20)).join("text").attr("class", "on")
+      .style("fill", (leaf) => textOver(phaseOf(leaf.data.key).color))
       .attr("x", (leaf) => leaf.x0 + 5).attr("y", (leaf) => leaf.y0 + 15).text((leaf) => msText(leaf.value));
     return height;
   } });
