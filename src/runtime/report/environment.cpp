@@ -11,7 +11,6 @@
 #include "kernels/cpu/simd/isa.h"
 #include "kernels/gpu_plugin.h"
 #include "runtime/checkpoint/atomic_file.h"
-#include "runtime/core/parallel.h"
 #include "runtime/core/processor.h"
 
 namespace trifold {
@@ -34,7 +33,7 @@ nlohmann::ordered_json environment() {
       {"trifold", "0.1.0"},
       {"compiler", compiler_name()},
       {"cpu", processor_name()},
-      {"cores", thread_count()},
+      {"cores", static_cast<std::int64_t>(sysconf(_SC_NPROCESSORS_ONLN))},
       {"instruction_set", cpu::isa_name(cpu::active_isa())},
       {"memory_bytes", static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE)},
       {"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)},

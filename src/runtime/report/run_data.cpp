@@ -105,8 +105,8 @@ void shorten_memory(ReportJson& profile) {
     profile.erase("memory");
     return;
   }
+  profile["memory"]["timelines_in_all"] = profile["memory"]["timelines"].size();
   ReportJson& timelines = profile["memory"]["timelines"];
-  profile["memory"]["timelines_in_all"] = timelines.size();
   std::size_t bytes = 0;
   std::size_t kept = 0;
   while (kept < timelines.size() && (bytes += timelines[kept].dump().size()) <= kMostMemoryBytes) ++kept;

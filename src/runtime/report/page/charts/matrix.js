@@ -1,6 +1,6 @@
 // A matrix as squares whose shade is the value: confusion of classes, bytes between ranks. values[row][column].
-// The text's colour on a cell: where the cell is in between, the theme says which is read better.
-const textOn = (shade) => (shade > 0.72 ? "on" : shade > 0.54 ? "between" : "strong");
+// Text on a cell is black or white: nothing else has 4.5:1 on every shade. In between, the theme says which it is.
+const textOn = (shade) => (shade > 0.76 ? "cell full" : shade > 0.56 ? "cell between" : "cell");
 
 function matrixChart({ label, names, values, rowName, columnName, text, tipText = text, most = null, side = 460, diagonalApart = false }) {
   const count = values.length;
@@ -24,7 +24,7 @@ function matrixChart({ label, names, values, rowName, columnName, text, tipText 
     const longestText = d3.max(cells, ({ value }) => text(value).length) || 1;
     if (cell > 26)
       svg.append("g").selectAll("text").data(cells.filter(({ value }) => value > 0)).join("text").attr("text-anchor", "middle")
-        .attr("class", ({ value, i, j }) => (diagonalApart && i !== j ? "strong" : textOn(shade(value, i, j)))).style("pointer-events", "none")
+        .attr("class", ({ value, i, j }) => (diagonalApart && i !== j ? "cell" : textOn(shade(value, i, j)))).style("pointer-events", "none")
         .attr("x", ({ j }) => left + (j + 0.5) * cell - 0.7).attr("y", ({ i }) => top + (i + 0.5) * cell).attr("dy", ".35em")
         .text(({ value }) => text(value)).attr("font-size", Math.min(12, cell / 3.2, 1.55 * cell / longestText));
     const shown = (_, i) => i % every === 0;

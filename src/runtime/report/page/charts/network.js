@@ -1,5 +1,5 @@
 // The network from top to bottom: a box a layer, edges that skip layers as arcs beside them, its figures at the right.
-// Stages of a pipeline are bands; a split over tensor ranks is named in the box.
+// Stages of a pipeline are bands; a split over tensor ranks is named in the box and has a colour at its right edge.
 const layerFamilies = [
   { name: "convolution", color: "var(--c0)", types: ["conv2d"] }, { name: "linear", color: "var(--c4)", types: ["linear"] },
   { name: "normalisation", color: "var(--c2)", types: ["batch_norm"] },
@@ -7,6 +7,8 @@ const layerFamilies = [
   { name: "pooling", color: "var(--c5)", types: ["max_pool", "avg_pool", "global_avg_pool"] },
   { name: "join", color: "var(--c3)", types: ["add", "concat"] }, { name: "other", color: "var(--c7)", types: [] },
 ];
+const splitColors = { out_channels: "var(--c9)", in_channels: "var(--c6)", groups: "var(--c4)", rows: "var(--c5)", blocks: "var(--c8)" };
+const splitText = (split) => `by ${split.replaceAll("_", " ")}`;
 const familyOf = (type) => layerFamilies.find((family) => family.types.includes(type)) || layerFamilies[layerFamilies.length - 1];
 
 // Arcs that overlap get lanes of their own.
@@ -57,9 +59,10 @@ function networkChart({ label, network }) {
     const boxes = svg.append("g").selectAll("g").data(rows).join("g").attr("transform", (_, i) => `translate(${left},${head + i * step + 3})`);
     boxes.append("rect").attr("width", boxWidth).attr("height", 24).attr("rx", 5).style("fill", "var(--card)").style("stroke", "var(--line)");
     boxes.append("rect").attr("class", "fill").attr("width", 5).attr("height", 24).attr("rx", 2.5).style("--c", (row) => familyOf(row.type).color);
+    boxes.filter((row) => splitColors[row.split]).append("rect").attr("class", "fill").attr("x", boxWidth - 5).attr("width", 5).attr("height", 24).attr("rx", 2.5).style("--c", (row) => splitColors[row.split]);
     boxes.append("text").attr("class", "strong").attr("x", 14).attr("y", 16).text((row) => clipped(row.id, boxWidth * (row.type && row.id !== row.type && !narrow ? 0.5 : 0.9)));
-    if (!narrow) boxes.append("text").attr("x", boxWidth - 8).attr("y", 16).attr("text-anchor", "end")
-      .text((row) => (row.type !== row.id ? [row.type, row.split && row.split !== "none" ? `by ${row.split}` : ""].filter(Boolean).join(", ") : ""));
+    if (!narrow) boxes.append("text").attr("x", boxWidth - 12).attr("y", 16).attr("text-anchor", "end")
+      .text((row) => (row.type !== row.id ? [row.type, row.split && row.split !== "none" ? splitText(row.split) : ""].filter(Boolean).join(", ") : ""));
     const shapeAt = left + boxWidth + 12;
     const heads = [["layer", left, "start"], ["output", shapeAt, "start"], ...(narrow ? [] : [["parameters", shapeAt + 188, "end"], ["arithmetic forward", shapeAt + 200, "start"]])];
     svg.append("g").selectAll("text").data(heads).join("text").attr("x", ([, at]) => at).attr("y", 12).attr("text-anchor", ([, , anchor]) => anchor).text(([text]) => text);
@@ -76,7 +79,8 @@ function networkChart({ label, network }) {
     return head + rows.length * step + 4;
   } });
   const used = layerFamilies.filter((family) => layers.some((layer) => familyOf(layer.type) === family));
-  return element("div", {}, legend(used), element("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": label }, figure),
+  const splits = Object.keys(splitColors).filter((split) => layers.some((layer) => layer.split === split));
+  return element("div", {}, legend(used), splits.length > 0 ? legend(splits.map((split) => ({ name: `split ${splitText(split)}`, color: splitColors[split] }))) : null, element("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": label }, figure),
     numbersOf(() => plainTable({ caption: label, tall: true, rows: layers, columns: [{ name: "layer", of: (row) => row.id }, { name: "type", of: (row) => row.type },
       { name: "shape", of: (row) => (row.shape || []).join(" × ") }, { name: "parameters", of: (row) => row.parameters, number: true },
       { name: "FLOPs forward", of: (row) => row.flops, number: true }, ...(staged ? [{ name: "stage", of: (row) => row.stage, number: true }] : []),
