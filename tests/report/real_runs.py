@@ -8,11 +8,11 @@ LAYERS = [{"id": "stem", "type": "conv2d", "out": 16, "kernel": 3, "pad": 1}, {"
           {"id": "right", "type": "conv2d", "out": 16, "kernel": 3, "pad": 1}, {"id": "sum", "type": "add", "in": ["right", "stem_relu"]},
           {"id": "sum_relu", "type": "relu"}, {"id": "pool", "type": "max_pool", "kernel": 2},
           {"id": "wide", "type": "conv2d", "out": 32, "kernel": 3, "pad": 1}, {"id": "wide_relu", "type": "relu"},
-          {"id": "mean", "type": "global_avg_pool"}, {"id": "flat", "type": "flatten"}, {"id": "hidden", "type": "linear", "out": 32},
+          {"id": "pool_2", "type": "max_pool", "kernel": 2}, {"id": "flat", "type": "flatten"}, {"id": "hidden", "type": "linear", "out": 32},
           {"id": "hidden_relu", "type": "relu"}, {"id": "classes", "type": "linear", "out": 10}]
 JOB = {"name": "shapes", "model": {"input": [1, 28, 28], "classes": 10, "layers": LAYERS},
-       "data": {"type": "synthetic", "train_samples": 1536, "test_samples": 300, "normalize": {"mean": [0.5], "std": [0.25]}},
-       "train": {"epochs": 5, "batch": 64, "optimizer": {"type": "adam", "lr": 0.004}, "schedule": {"type": "cosine", "warmup_epochs": 1}}}
+       "data": {"type": "synthetic", "train_samples": 2048, "test_samples": 300, "normalize": {"mean": [0.5], "std": [0.25]}},
+       "train": {"epochs": 5, "batch": 64, "optimizer": {"type": "adam", "lr": 0.003}, "schedule": {"type": "cosine", "warmup_epochs": 1}}}
 PLANS = "single; dp=2; tp=2; pp=2,micro_batches=4; pp=2,micro_batches=4,schedule=zero-bubble"
 
 

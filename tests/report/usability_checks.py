@@ -1,6 +1,5 @@
 """Pages can be used: by keyboard, by those who cannot see them, in both themes, on a phone, on paper, after a long run."""
 import base64
-import json
 import time
 
 from checks import card, check, data_of, tooltip_over

@@ -33,23 +33,32 @@ function stepCard({ plans, winner }) {
     body: barChart({ label: `Milliseconds of a step by plan and kind of work: ${plans.map((plan) => `${plan.plan} ${short(stepTotal(plan))}`).join(", ")}.`, rows, text: msText, xName: "ms", showLegend: true }) });
 }
 
-// All plans on one scale, so that their lengths can be compared.
+// All plans on one scale, so that their lengths can be compared; where the shortest would vanish, each on its own at first.
 function timelineCard({ plans }) {
   const drawn = plans.filter((plan) => Array.isArray(plan.timeline) && plan.timeline.some((rank) => (rank.spans || []).length > 0));
   if (drawn.length === 0) return null;
-  const longest = d3.max(drawn, (plan) => timelineEnd(plan.timeline));
+  const [shortest, longest] = d3.extent(drawn, (plan) => timelineEnd(plan.timeline));
   const works = new Set(drawn.flatMap((plan) => plan.timeline.flatMap((rank) => (rank.spans || []).map((span) => span.work))));
-  return card({ title: "One step of each plan", wide: true, about: "Who works on which micro-batch when; its number is in the box. Hatched: nobody's work, the bubble. All plans have one scale.",
-    body: [timelineLegend(works), ...drawn.map((plan) => element("div", { class: "part" }, element("h4", {}, plan.plan, element("small", {}, ` ${msText(timelineEnd(plan.timeline))}`)),
-      timelineChart({ label: `Timeline of one step of ${plan.plan} on ${plan.timeline.length} ${plan.timeline.length > 1 ? "ranks" : "rank"}, ${msText(timelineEnd(plan.timeline))} long.`, longest,
-        ranks: plan.timeline.map((rank) => ({ rank: rank.rank, spans: rank.spans || [] })) }))), numbersOf(() => timelineTable(drawn))] });
+  const body = element("div");
+  const draw = (scale) => body.replaceChildren(...drawn.map((plan) => {
+    const end = timelineEnd(plan.timeline);
+    return element("div", { class: "part" }, element("h4", {}, plan.plan, element("small", {}, ` ${msText(end)}`)),
+      timelineChart({ label: `Timeline of one step of ${plan.plan} on ${plan.timeline.length} ${plan.timeline.length > 1 ? "ranks" : "rank"}, ${msText(end)} long.`, longest: scale === "one" ? longest : end,
+        ranks: plan.timeline.map((rank) => ({ rank: rank.rank, spans: rank.spans || [] })) }));
+  }));
+  const first = longest > 3 * shortest ? "own" : "one";
+  draw(first);
+  return card({ title: "One step of each plan", wide: true, about: "Who works on which micro-batch when; its number is in the box. Hatched: nobody's work, the bubble.",
+    controls: choice({ legend: "Scale of time", options: [["one", "one scale"], ["own", "each its own"]], value: first, onchange: draw }),
+    body: [timelineLegend(works), body, numbersOf(() => timelineTable(drawn))] });
 }
 
 function whyCards({ plans, winner }) {
-  return plans.filter((plan) => plan !== winner && plan.why).map((plan) => {
+  const lost = plans.filter((plan) => plan !== winner && plan.why);
+  return lost.map((plan, i) => {
     const parts = stepParts.map((part) => ({ name: part.name, color: part.color, change: Number((((plan.step_ms || {})[part.key] || 0) - ((winner.step_ms || {})[part.key] || 0)).toPrecision(5)) }))
       .filter((part) => Math.abs(part.change) > 0.002 * stepTotal(plan));
-    return card({ title: `Why ${plan.plan} lost`, body: element("div", {}, element("p", { class: "why" }, plan.why),
+    return card({ title: `Why ${plan.plan} lost`, wide: lost.length % 2 === 1 && i === lost.length - 1, body: element("div", {}, element("p", { class: "why" }, plan.why),
       waterfallChart({ label: `From ${winner.plan}'s step of ${msText(stepTotal(winner))} to ${plan.plan}'s of ${msText(stepTotal(plan))}: ${parts.map((part) => `${part.name} ${part.change > 0 ? "+" : ""}${msText(part.change)}`).join(", ")}.`,
         from: { name: winner.plan, value: stepTotal(winner) }, to: { name: plan.plan, value: stepTotal(plan) }, parts })) });
   });

@@ -22,7 +22,7 @@ function lineChart({ label, series, xName, yName, log = false, height = 220, xTe
     svg.append("g").attr("class", "rule").selectAll("line").data(ticks).join("line")
       .attr("x1", box.left).attr("x2", box.right).attr("y1", y).attr("y2", y);
     svg.append("g").attr("class", "axis").attr("transform", `translate(0,${box.bottom})`)
-      .call(d3.axisBottom(x).ticks(Math.max(3, Math.floor(width / 110))).tickFormat(xText).tickSizeOuter(0));
+      .call(d3.axisBottom(x).tickValues(x.ticks(Math.max(3, Math.floor(width / 110))).filter((tick) => xName !== "step" || Number.isInteger(tick))).tickFormat(xText).tickSizeOuter(0));
     svg.append("g").attr("class", "axis").attr("transform", `translate(${box.left},0)`)
       .call(d3.axisLeft(y).tickValues(ticks).tickFormat(tickText).tickSize(0).tickPadding(8))
       .select(".domain").remove();
