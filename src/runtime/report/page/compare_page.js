@@ -12,9 +12,9 @@ function comparePage({ compare }) {
   const single = plans.find((plan) => plan.plan === "single") || plans[0];
   const context = { compare, plans, winner, single };
   return element("div", {},
-    tiles([["Fastest does", short(winner.images_per_s, 4), "images/s"],
-      isNumber(winner.speedup) && winner !== single && ["Against one rank", `${short(winner.speedup)} ×`],
-      ["Batch", grouped(compare.batch || 0)], ["Steps", grouped(compare.steps || 0), `in ${compare.rounds} rounds`], ["Cores", String(compare.cores || "?")]]),
+    tiles([["Fastest", short(winner.images_per_s, 4), "", "images/s"],
+      isNumber(winner.speedup) && winner !== single && ["Against one rank", `${short(winner.speedup)} ×`, "", "as fast"],
+      ["Batch", grouped(compare.batch || 0), "", "images"], ["Steps", grouped(compare.steps || 0), "", `of each plan, in ${compare.rounds} rounds`], ["Cores", String(compare.cores || "?"), "", "of this machine"]]),
     element("div", { class: "grid" }, throughputCard(context), stepCard(context), timelineCard(context), whyCards(context),
       memoryCard(context), trafficCard(context), lossCard(context), predictionCard(context)));
 }

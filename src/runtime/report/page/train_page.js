@@ -31,13 +31,13 @@ function trainTiles({ run, train, test }) {
   const seconds = train.loss && train.loss.time_s ? last(train.loss.time_s) : undefined;
   const parameters = run.network ? d3.sum(run.network.layers, (layer) => layer.parameters) : undefined;
   return tiles([
-    ["Steps", grouped(run.metrics.steps), run.metrics.epochs ? `in ${grouped(run.metrics.epochs)} epochs` : ""],
-    train.loss && ["Training loss, last", short(last(train.loss.mean), 4)],
-    test.loss && ["Test loss, best", short(best(test.loss, d3.min), 4)],
-    test.accuracy && ["Test accuracy, best", percent(best(test.accuracy, d3.max), 2)],
-    train.images_per_s && ["Images per second", short(d3.median(train.images_per_s.mean), 4), "median"],
-    seconds !== undefined && ["Time", secondsText(seconds)],
-    parameters && ["Parameters", scaled(parameters, "").trim()],
+    ["Steps", grouped(run.metrics.steps), "", run.metrics.epochs ? `in ${grouped(run.metrics.epochs)} epochs` : ""],
+    train.loss && ["Training loss", short(last(train.loss.mean)), "", "last"],
+    test.loss && ["Test loss", short(best(test.loss, d3.min)), "", "best"],
+    test.accuracy && ["Test accuracy", percent(best(test.accuracy, d3.max), 2), "", "best"],
+    train.images_per_s && ["Throughput", short(d3.median(train.images_per_s.mean), 4), "", "images/s, median"],
+    seconds !== undefined && ["Time", secondsText(seconds), "", "of all steps"],
+    parameters && ["Parameters", scaled(parameters, "").trim(), "", `in ${grouped(run.network.layers.length)} layers`],
   ]);
 }
 
@@ -96,6 +96,6 @@ function sampleGallery(worst, classes) {
     const sure = isNumber(sample.probability) ? percent(sample.probability, 0) : "";
     const words = `Test sample ${sample.index}: ${name(sample.label)}, taken for ${name(sample.predicted)}${sure ? `, sure to ${sure}` : ""}${isNumber(sample.loss) ? `, loss ${short(sample.loss)}` : ""}`;
     return element("li", { title: words }, sample.png ? element("img", { src: `data:image/png;base64,${sample.png}`, alt: words }) : null,
-      element("span", { class: "labels" }, element("strong", {}, name(sample.label)), " → ", element("strong", { class: "wrong" }, name(sample.predicted))), sure);
+      element("span", { class: "labels" }, element("strong", {}, name(sample.label)), sample.label === sample.predicted ? " right" : [" → ", element("strong", { class: "wrong" }, name(sample.predicted))]), sure);
   }));
 }

@@ -4,8 +4,8 @@ function barChart({ label, rows, text, xName, showLegend = false, gap = 30 }) {
   const total = (row) => d3.sum(row.parts, (part) => part.value || 0);
   const figure = chart({ label, draw: (svg, width) => {
     const longest = d3.max(rows, (row) => row.name.length) || 4;
-    const narrow = width < 520 || longest * 7.2 > width * 0.32;  // then names stand above their bars
-    const left = narrow ? 4 : 14 + longest * 7.2;
+    const narrow = width < 520 || longest * 7.8 > width * 0.34;  // then names stand above their bars
+    const left = narrow ? 4 : 14 + longest * 7.8;
     const step = narrow ? gap + 18 : gap;
     const thick = Math.min(20, gap - 8);
     const right = width - (narrow ? 66 : 84);

@@ -2,7 +2,7 @@
 function waterfallChart({ label, from, to, parts }) {
   return chart({ label, draw: (svg, width) => {
     const step = 26;
-    const left = Math.min(18 + 7.2 * d3.max([from, to, ...parts], (each) => each.name.length), width * 0.42);
+    const left = Math.min(18 + 7.8 * d3.max([from, to, ...parts], (each) => each.name.length), width * 0.42);
     const right = width - 74;
     const rows = [{ name: from.name, begin: 0, end: from.value, color: "var(--c7)" }];
     let at = from.value;
