@@ -98,6 +98,21 @@ ReportJson compare_data(ReportJson compare, const fs::path& file) {
   return compare;
 }
 
+// A list of objects with each key once: {"count", "columns": {key: [..]}}; null where an object has none.
+ReportJson columns_of(const ReportJson& objects) {
+  ReportJson columns = ReportJson::object();
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    for (const auto& [key, value] : objects[i].items()) {
+      ReportJson& column = columns[key];
+      while (column.size() < i) column.push_back(nullptr);
+      column.push_back(value);
+    }
+  }
+  for (ReportJson& column : columns)
+    while (column.size() < objects.size()) column.push_back(nullptr);
+  return {{"count", objects.size()}, {"columns", columns}};
+}
+
 // Ranks' memory over a step: the first that fit.
 void shorten_memory(ReportJson& profile) {
   if (!profile.contains("memory")) return;
@@ -115,8 +130,11 @@ void shorten_memory(ReportJson& profile) {
 
 ReportJson profile_data(ReportJson profile, const fs::path& file) {
   require(profile, file, {"kernels"});
+  for (const ReportJson& kernel : profile["kernels"])
+    if (!kernel.is_object()) fail_input("'{}' has a kernel that is no object", file.string());
   profile["kernels_in_all"] = profile["kernels"].size();
   shorten(profile["kernels"], kMostKernels);
+  profile["kernels"] = columns_of(profile["kernels"]);
   shorten_memory(profile);
   shorten_numbers(profile);
   return profile;

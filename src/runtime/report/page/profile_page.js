@@ -1,5 +1,6 @@
 // A profile: how near each kernel comes to what the machine can do, and where the time is.
-function profilePage({ profile }) {
+function profilePage(run) {
+  const profile = { ...run.profile, kernels: rowsOf(run.profile.kernels) };
   const { machine = {}, kernels, advice = [], memory = null } = profile;
   const measured = kernels.filter(computes).length;
   const timelines = ((memory || {}).timelines || []).filter((timeline) => timeline.moments.node.length > 0);
@@ -19,6 +20,12 @@ function profilePage({ profile }) {
       card({ title: "Time by layer", wide: true, about: "Every area is as large as its time.", body: timeTreemap({ label: `Time by layer and phase, ${msText(d3.sum(kernels, (kernel) => kernel.total_ms))} in all.`, kernels }) }),
       timelines.length > 0 ? memoryTimelineCard({ ...memory, timelines }) : null,
       card({ title: "Kernels", wide: true, body: kernelTable(profile) })));
+}
+
+// Columns as objects: {count, columns: {key: [..]}}.
+function rowsOf({ count, columns }) {
+  const entries = Object.entries(columns);
+  return d3.range(count).map((i) => Object.fromEntries(entries.map(([key, values]) => [key, values[i]])));
 }
 
 // What a figure of a kernel is called and how it is written; of others the name in the file is shown.
