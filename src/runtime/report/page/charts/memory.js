@@ -110,7 +110,7 @@ function drawMemoryByAddress(svg, width, memory, byTime) {
   const node = svg.node();
   node.pointed = node.stepped = node.left = null;
   const lives = [...memory.lives].sort((a, b) => b.bytes - a.bytes);  // the keyboard meets the largest first
-  asMarks(svg.append("g").selectAll("rect").data(lives).join("rect").attr("class", "fill life").style("--c", (life) => memoryColors[life.kind])
+  asMarks(svg.append("g").selectAll("rect").data(lives).join("rect").attr("class", (life) => (y(life.offset) - y(life.offset + life.bytes) > 4 ? "fill life" : "fill")).style("--c", (life) => memoryColors[life.kind])
     .attr("x", (life) => at(life.first)).attr("width", (life) => Math.max(0.5, at(life.last + 1) - at(life.first)))
     .attr("y", (life) => y(life.offset + life.bytes)).attr("height", (life) => Math.max(0.3, y(life.offset) - y(life.offset + life.bytes))),
   (life) => ({ title: ownerText(life), rows: [["kind", life.kind], ["bytes", grouped(life.bytes)], ["at", `${grouped(life.offset)} on`],
@@ -120,7 +120,7 @@ function drawMemoryByAddress(svg, width, memory, byTime) {
     svg.append("line").attr("class", "region").attr("x1", box.left).attr("x2", box.right).attr("y1", top).attr("y2", top);
     if (y(region.offset) - top < 15) continue;
     const label = svg.append("g").attr("transform", `translate(${box.left + 6},${y(region.offset) - 7})`).style("pointer-events", "none");
-    label.append("rect").attr("class", "label").attr("x", -4).attr("y", -11).attr("height", 15).attr("width", region.name.length * 6.6 + 8).attr("rx", 3);
+    label.append("rect").attr("class", "label").attr("x", -4).attr("y", -11).attr("height", 15).attr("width", region.name.length * 7.1 + 8).attr("rx", 3);
     label.append("text").attr("class", "strong").attr("font-size", 11).text(region.name);
   }
   svg.append("text").attr("class", "strong").attr("x", box.left).attr("y", box.top - 8).text("address");
