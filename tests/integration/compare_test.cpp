@@ -54,6 +54,8 @@ TEST_F(Compare, MeasuresEveryPlan) {
     SCOPED_TRACE(plan["plan"]);
     EXPECT_GT(plan["images_per_s"], 0.0);
     EXPECT_GE(plan["spread"], 0.0);
+    EXPECT_LE(plan["slowest_images_per_s"], plan["images_per_s"]);
+    EXPECT_GE(plan["fastest_images_per_s"], plan["images_per_s"]);
     EXPECT_GT(plan["efficiency"], 0.0);
     EXPECT_NEAR(plan["speedup"].get<double>(),
                 plan["images_per_s"].get<double>() / found["plans"][0]["images_per_s"].get<double>(), 1e-9);

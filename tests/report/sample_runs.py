@@ -38,7 +38,7 @@ def train_run(folder):
 
 def plan(name, ranks, speed, compute):
     spans = [{"work": "F", "micro_batch": 0, "begin_ms": 0.0, "end_ms": 4.5}, {"work": "B", "micro_batch": 0, "begin_ms": 6.5, "end_ms": 12.75}]
-    return {"plan": name, "images_per_s": speed, "spread": 0.1, "speedup": speed / 640, "efficiency": 0.8,
+    return {"plan": name, "images_per_s": speed, "spread": 0.1, "slowest_images_per_s": 0.9 * speed, "fastest_images_per_s": 1.05 * speed, "speedup": speed / 640, "efficiency": 0.8,
             "step_ms": {"compute": compute, "exposed_comm": 10.25 * (ranks - 1), "bubble": 5.5 * (ranks - 1), "input": 1.0, "optimizer": 2.0},
             "losses": [2.3 - 0.1 * i + 1e-8 * ranks * i for i in range(10)], "bytes_sent": {}, "sent_to": [[4805632.0 * (i != j) for j in range(ranks)] for i in range(ranks)],
             "peak_bytes": [40e6] * ranks, "planned_bytes": [41e6] * ranks,
@@ -55,11 +55,30 @@ def compare_run(folder):
                "winner": "pp=2,schedule=1f1b,micro_batches=4"}, open(f"{folder}/compare.json", "w"))
 
 
+MEMORY = {"kinds": ["parameters", "kept activations", "scratch"], "timelines": [{
+    "ranks": [0, 1], "bytes": 10_000_000, "evaluation_bytes": 0, "peak_bytes": 9_000_000, "peak_moment": 1, "end_ms": 4.5,
+    "nodes": ["conv conv2d.forward F", "conv conv2d.backward_weights W"], "moments": {"node": [0, 1], "micro_batch": [0, 0], "begin_ms": [0, 2.5]},
+    "regions": [{"name": "arena", "offset": 0, "bytes": 8_000_000}, {"name": "parameters", "offset": 8_000_000, "bytes": 2_000_000}], "layers": ["conv", ""],
+    "owners": [["conv.weight", 0, 0], ["conv.out", 0, 1], ["conv conv2d.backward_weights W", 0, 2]],
+    "lives": [[0, 0, 1, 8_000_000, 2_000_000], [1, 0, 1, 0, 4_000_000], [2, 1, 1, 4_000_000, 3_000_000]]}]}
+
+
 def profile_run(folder):
     os.makedirs(folder)
     kernels = [{"name": name, "implementation": "onednn", "layer": layer, "phase": phase, "rank": 0, "calls": 20, "total_ms": ms, "mean_ms": ms / 20,
-                "share": ms / 200, "flops": 1e9, "bytes": 1e8, "gflops": gflops, "gbps": 3.5, "intensity": intensity, "roof_percent": 61.5, "bound": "compute"}
+                "share": ms / 200, "flops": 1e9, "bytes": 1e8, "gflops": gflops, "gbps": 3.5, "intensity": intensity, "roof_percent": 61.5, "bound": "compute", "occupancy_percent": 50}
                for name, layer, phase, ms, gflops, intensity in (("conv2d", "conv", "forward", 57.125, 101.5, 20.0), ("conv2d", "conv", "input gradient", 31.5, 88.25, 18.0),
                                                                 ("relu", "relu", "forward", 3.25, 2.125, 0.125), ("linear", "fc", "weight gradient", 9.75, 44.0, 5.0))]
     json.dump({"machine": {"fp32_gflops": 150.0, "memory_gbps": 20.0, "cache_gbps": 90.0, "launch_us": 1.5}, "wall_ms": 104.5, "steps": 20,
-               "kernels": kernels, "advice": ["conv F is near its roof"]}, open(f"{folder}/profile.json", "w"))
+               "kernels": kernels, "advice": ["conv F is near its roof"], "memory": MEMORY}, open(f"{folder}/profile.json", "w"))
+
+
+def long_run(folder):
+    """100,000 steps, as a run of days leaves them."""
+    os.makedirs(folder)
+    with open(f"{folder}/metrics.jsonl", "w") as out:
+        for step in range(1, 100_001):
+            out.write(f'{{"step": {step}, "epoch": {1 + step // 1000}, "phase": "train", "loss": {2.5 / step ** 0.3 + 0.1 * (step * 7919 % 101) / 101}, '
+                      f'"accuracy": {1 - 0.9 / step ** 0.2}, "learning_rate": {0.1 * (1 - step / 100_000)}, "loss_scale": 65536, "images_per_s": {1000 + step % 97}, "time_s": {step * 0.25}}}\n')
+            if step % 1000 == 0:
+                out.write(f'{{"step": {step}, "epoch": {step // 1000}, "phase": "test", "loss": {2.6 / step ** 0.3}, "accuracy": {1 - 1 / step ** 0.2}}}\n')

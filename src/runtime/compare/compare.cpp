@@ -121,6 +121,8 @@ class Rounds {
     const std::size_t median = median_of(rates);
     const auto [slowest, fastest] = std::ranges::minmax(rates);
     result.images_per_s = rates[median];
+    result.slowest = slowest;
+    result.fastest = fastest;
     result.spread = (fastest - slowest) / rates[median];
 
     const Turn& turn = plan.turns()[median];

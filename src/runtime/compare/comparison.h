@@ -34,6 +34,8 @@ struct PlanResult {
 
   double images_per_s = 0;  // the median round's
   double spread = 0;        // between the fastest and the slowest round, to the median
+  double slowest = 0;       // images per second of that round
+  double fastest = 0;
   double speedup = 1;       // to the single run
   double efficiency = 1;    // that, a core (or GPU) used
   StepSplit step_ms;        // of the median round

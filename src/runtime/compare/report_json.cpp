@@ -102,6 +102,8 @@ ReportJson plan_json(const PlanResult& plan) {
                      {"threads", plan.threads},
                      {"images_per_s", plan.images_per_s},
                      {"spread", plan.spread},
+                     {"slowest_images_per_s", plan.slowest},
+                     {"fastest_images_per_s", plan.fastest},
                      {"speedup", plan.speedup},
                      {"efficiency", plan.efficiency},
                      {"step_ms", step_json(plan)},

@@ -276,6 +276,8 @@ Profile profile(const Job& given, const ProfileOptions& options) {
     if (trace) trace->write_step({.number = i, .begin = begin, .loaded = loaded, .end = end}, logs);
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       ranks[rank].add(logs[rank].spans());
+      if (i + 1 == options.steps)
+        join_timeline(found.memory, memory_timeline(model, static_cast<int>(rank), logs[rank].spans()));
       logs[rank].clear();
     }
     if (options.alone && i % steps_between == 0)

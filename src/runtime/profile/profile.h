@@ -9,6 +9,7 @@
 
 #include "runtime/config/job.h"
 #include "runtime/profile/machine_roofs.h"
+#include "runtime/profile/memory_timeline.h"
 
 namespace trifold {
 
@@ -59,6 +60,7 @@ struct Profile {
   MachineRoofs roofs = {};            // of all cores
   std::vector<ProfileRow> rows = {};  // longest first
   std::vector<std::string> advice = {};
+  std::vector<MemoryTimeline> memory = {};  // of the last step
 
   double all_ms() const { return wall_ms * ranks; }
   double attributed() const;  // share of all ranks' time that is in a kernel, a copy or a wait: not between them

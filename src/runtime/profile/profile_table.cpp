@@ -188,6 +188,7 @@ std::string to_json_text(const Profile& profile) {
                                {"roof_percent", row.roof_percent()},
                                {"bound", row.bound}});
   json["advice"] = profile.advice;
+  json["memory"] = to_json(profile.memory);
   return json.dump();
 }
 

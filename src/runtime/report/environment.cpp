@@ -11,19 +11,30 @@
 #include "kernels/cpu/simd/isa.h"
 #include "kernels/gpu_plugin.h"
 #include "runtime/checkpoint/atomic_file.h"
-#include "runtime/core/parallel.h"
 #include "runtime/core/processor.h"
 #include "runtime/report/version.h"
 
 namespace trifold {
+namespace {
+
+std::string compiler_name() {
+#ifdef __clang__
+  return __VERSION__;  // says so itself
+#else
+  return "GCC " __VERSION__;
+#endif
+}
+
+}  // namespace
+
 nlohmann::ordered_json environment() {
   utsname system{};
   uname(&system);
   nlohmann::ordered_json json = {
       {"trifold", version()},
-      {"compiler", __VERSION__},
+      {"compiler", compiler_name()},
       {"cpu", processor_name()},
-      {"cores", thread_count()},
+      {"cores", static_cast<std::int64_t>(sysconf(_SC_NPROCESSORS_ONLN))},
       {"instruction_set", cpu::isa_name(cpu::active_isa())},
       {"memory_bytes", static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE)},
       {"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)},

@@ -23,6 +23,7 @@ constexpr std::size_t kMostKernels = 1500;
 constexpr std::size_t kMostSamples = 32;
 constexpr std::size_t kMostSpans = 1500;  // of a rank's timeline
 constexpr std::size_t kMostLosses = 500;
+constexpr std::size_t kMostMemoryBytes = 300'000;  // of JSON text, about eight stages of ResNet-50
 
 std::string read_text(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -97,10 +98,44 @@ ReportJson compare_data(ReportJson compare, const fs::path& file) {
   return compare;
 }
 
+// A list of objects with each key once: {"count", "columns": {key: [..]}}; null where an object has none.
+ReportJson columns_of(const ReportJson& objects) {
+  ReportJson columns = ReportJson::object();
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    for (const auto& [key, value] : objects[i].items()) {
+      ReportJson& column = columns[key];
+      while (column.size() < i) column.push_back(nullptr);
+      column.push_back(value);
+    }
+  }
+  for (ReportJson& column : columns)
+    while (column.size() < objects.size()) column.push_back(nullptr);
+  return {{"count", objects.size()}, {"columns", columns}};
+}
+
+// Ranks' memory over a step: the first that fit.
+void shorten_memory(ReportJson& profile) {
+  if (!profile.contains("memory")) return;
+  if (!profile["memory"].is_object() || !profile["memory"].contains("timelines")) {
+    profile.erase("memory");
+    return;
+  }
+  profile["memory"]["timelines_in_all"] = profile["memory"]["timelines"].size();
+  ReportJson& timelines = profile["memory"]["timelines"];
+  std::size_t bytes = 0;
+  std::size_t kept = 0;
+  while (kept < timelines.size() && (bytes += timelines[kept].dump().size()) <= kMostMemoryBytes) ++kept;
+  shorten(timelines, kept);
+}
+
 ReportJson profile_data(ReportJson profile, const fs::path& file) {
   require(profile, file, {"kernels"});
+  for (const ReportJson& kernel : profile["kernels"])
+    if (!kernel.is_object()) fail_input("'{}' has a kernel that is no object", file.string());
   profile["kernels_in_all"] = profile["kernels"].size();
   shorten(profile["kernels"], kMostKernels);
+  profile["kernels"] = columns_of(profile["kernels"]);
+  shorten_memory(profile);
   shorten_numbers(profile);
   return profile;
 }

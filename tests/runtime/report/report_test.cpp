@@ -95,9 +95,31 @@ TEST_F(ReportTest, ShowsAProfile) {
   for (int i = 0; i < 5000; ++i) kernels.push_back({{"name", "conv2d"}, {"total_ms", 1.23456789}});
   write("profile.json", ReportJson{{"machine", ReportJson::object()}, {"kernels", kernels}}.dump());
   const ReportJson data = run_data(folder());
-  EXPECT_EQ(data["profile"]["kernels"].size(), 1500u);
+  EXPECT_EQ(data["profile"]["kernels"]["count"], 1500);
   EXPECT_EQ(data["profile"]["kernels_in_all"], 5000);
-  EXPECT_EQ(data["profile"]["kernels"][0]["total_ms"], 1.23457);
+  EXPECT_EQ(data["profile"]["kernels"]["columns"]["total_ms"].size(), 1500u);
+  EXPECT_EQ(data["profile"]["kernels"]["columns"]["total_ms"][0], 1.23457);
+}
+
+TEST_F(ReportTest, KernelsMayHaveOtherFigures) {
+  write("profile.json", R"({"kernels": [{"name": "a"}, {"name": "b", "sectors": 7}, {"name": "c"}]})");
+  const ReportJson columns = run_data(folder())["profile"]["kernels"]["columns"];
+  EXPECT_EQ(columns["sectors"], ReportJson::parse("[null, 7, null]"));
+  write("profile.json", R"({"kernels": [3]})");
+  EXPECT_NE(refusal().find("a kernel that is no object"), std::string::npos);
+}
+
+TEST_F(ReportTest, ShowsTheMemoryOfAsManyRanksAsFit) {
+  ReportJson timeline = {{"ranks", {0}}, {"lives", ReportJson::array()}};
+  for (int i = 0; i < 5000; ++i) timeline["lives"].push_back({i, i, i, 1000000 + i, 1000});
+  ReportJson profile = {{"kernels", ReportJson::array()}, {"memory", {{"timelines", {timeline, timeline, timeline}}}}};
+  write("profile.json", profile.dump());
+  const ReportJson memory = run_data(folder())["profile"]["memory"];
+  EXPECT_EQ(memory["timelines_in_all"], 3);
+  EXPECT_EQ(memory["timelines"].size(), 2u);
+  profile["memory"] = 3;
+  write("profile.json", profile.dump());
+  EXPECT_FALSE(run_data(folder())["profile"].contains("memory"));
 }
 
 TEST_F(ReportTest, RefusesWhatIsNoRun) {

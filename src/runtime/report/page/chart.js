@@ -66,6 +66,9 @@ function followKeys(svg) {
   });
 }
 
+// Text on a mark of this colour.
+const textOver = (color) => (["var(--c1)", "var(--c5)"].includes(color) ? "var(--on-bright)" : "var(--on-mark)");
+
 const seriesColor = (index) => `var(--c${index % 10})`;
 
 function legend(entries) {
@@ -81,8 +84,9 @@ function card({ title, about, wide = false, controls = null, body }) {
     about ? element("p", { class: "about" }, about) : element("div", { style: "height: 8px" }), body);
 }
 
+// entries: [[name, value, unit, what stands below]].
 function tiles(entries) {
-  return element("dl", { class: "tiles" }, entries.filter(Boolean).map(([name, value, unit]) =>
-    element("div", { class: "tile" }, element("dt", {}, name),
-      element("dd", {}, value, unit ? element("small", {}, ` ${unit}`) : null))));
+  return element("dl", { class: "tiles" }, entries.filter(Boolean).map(([name, value, unit, below]) =>
+    element("div", { class: "tile" }, element("dt", {}, name), element("dd", {}, value, unit ? element("small", {}, ` ${unit}`) : null,
+      below ? element("small", { class: "below" }, below) : null))));
 }

@@ -11,6 +11,12 @@ function short(value, digits = 3) {
   return String(Number(value.toPrecision(digits)));
 }
 
+// As many decimals for all numbers of a column as its largest needs for four digits: points stand below each other.
+function aligned(most) {
+  const decimals = Number.isInteger(most) || !(most < 1000) ? 0 : most >= 100 ? 1 : most >= 10 ? 2 : most >= 0.01 ? 3 : 5;
+  return d3.format(`,.${decimals}f`);
+}
+
 const grouped = d3.format(",");
 const percent = (share, digits = 1) => (isNumber(share) ? `${(100 * share).toFixed(digits)} %` : "none");
 

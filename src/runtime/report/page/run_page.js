@@ -17,15 +17,20 @@ function networkSection(run) {
   const parameters = d3.sum(layers, (layer) => layer.parameters);
   return element("div", {}, element("h2", {}, "Network"), element("div", { class: "grid" }, card({
     title: `${layers.length} layers`, wide: true,
-    about: `${grouped(parameters)} parameters, plan ${plan}. Each layer's output has the shape of one sample; the grey bar is its arithmetic forward.${note ? ` (${note})` : ""}`,
+    about: `${grouped(parameters)} parameters, plan ${plan}. Outputs have the shape of one sample.${note ? ` (${note})` : ""}`,
     body: networkChart({ label: `The network: ${layers.length} layers, ${grouped(parameters)} parameters.`, network: run.network }) })));
 }
 
+// Short lists of numbers on one line.
+const jobText = (job) => JSON.stringify(job, null, 2).replace(/\[\s+([-\d.,\s]+?)\s+\]/g, (_, list) => `[${list.replace(/\s+/g, " ")}]`);
+
 function detailsSection(run) {
   const parts = [];
-  if (run.environment) parts.push(element("details", {}, element("summary", {}, "Environment"),
-    plainTable({ caption: "What the run was made by and on.", rows: Object.entries(run.environment), columns: [{ name: "", of: ([name]) => name.replaceAll("_", " ") },
-      { name: "", of: ([, value]) => value, wrap: true, text: (value, [name]) => (name.endsWith("_bytes") ? bytesText(value) : Array.isArray(value) ? value.join(", ") || "none" : String(value)) }] })));
-  if (run.job) parts.push(element("details", {}, element("summary", {}, "Resolved job"), element("pre", { tabindex: 0 }, JSON.stringify(run.job, null, 2))));
-  return parts.length === 0 ? null : element("div", {}, element("h2", {}, "Made from"), element("section", { class: "card", "aria-label": "Made from" }, parts));
+  const text = (value, [name]) => (name.endsWith("_bytes") ? bytesText(value) : Array.isArray(value) ? value.join(", ") || "none" : String(value));
+  if (run.environment) parts.push(card({ title: "Environment", wide: !run.job,
+    body: plainTable({ caption: "What the run was made by and on.", headless: true, rows: Object.entries(run.environment),
+      columns: [{ name: "what", head: true, of: ([name]) => name.replaceAll("_bytes", "").replaceAll("_", " ") }, { name: "value", of: ([, value]) => value, wrap: true, text }] }) }));
+  if (run.job) parts.push(card({ title: "Resolved job", wide: !run.environment, about: "With all defaults; it is the run folder's job.json.",
+    body: element("pre", { tabindex: 0, role: "region", "aria-label": "Resolved job" }, jobText(run.job)) }));
+  return parts.length === 0 ? null : element("div", {}, element("h2", {}, "Made from"), element("div", { class: "grid" }, parts));
 }

@@ -1,12 +1,14 @@
 // Tables that sort by a click on a column and, if asked, filter by a search field; and the numbers behind a chart.
-// columns: [{name, of: (row) => value, text: (value, row) => string, number: bool, wrap: bool}].
-function plainTable({ caption, columns, rows, tall = false, sortable = false, filter = null }) {
+// columns: [{name, of: (row) => value, text: (value, row) => string, number, wrap, head, bar: (row) => share}].
+function plainTable({ caption, columns, rows, tall = false, sortable = false, headless = false, frozen = false, filter = null }) {
   const body = element("tbody");
   let shown = rows;
   let sorted = null;
   const cell = (column, row) => {
     const value = column.of(row);
-    return element("td", { class: column.number ? "number" : column.wrap ? "wrap" : false },
+    const share = column.bar ? column.bar(row) : 0;
+    return element(column.head ? "th" : "td", { class: column.number ? "number" : column.wrap ? "wrap" : false, scope: column.head ? "row" : false,
+      style: share > 0 ? `--share: ${(100 * Math.min(1, share)).toFixed(1)}%` : false },
       column.text ? column.text(value, row) : value === undefined || value === null ? "" : String(value));
   };
   const count = element("span", { role: "status", class: "about" });
@@ -27,8 +29,8 @@ function plainTable({ caption, columns, rows, tall = false, sortable = false, fi
       sort();
       fill();
     } }, column.name) : column.name));
-  const table = element("div", { class: tall ? "scroll tall" : "scroll", role: "region", tabindex: 0, "aria-label": caption },
-    element("table", {}, element("caption", {}, caption), element("thead", {}, element("tr", {}, heads)), body));
+  const table = element("div", { class: ["scroll", tall && "tall", frozen && "frozen"].filter(Boolean).join(" "), role: "region", tabindex: 0, "aria-label": caption },
+    element("table", {}, element("caption", {}, caption), element("thead", { class: headless ? "hidden" : false }, element("tr", {}, heads)), body));
   fill();
   if (!filter) return table;
   const search = element("input", { type: "search", placeholder: filter, "aria-label": filter, oninput: (event) => {
@@ -42,8 +44,8 @@ function plainTable({ caption, columns, rows, tall = false, sortable = false, fi
 }
 
 // A chart's numbers, made when somebody asks for them.
-function numbersOf(make) {
-  const details = element("details", {}, element("summary", {}, "The numbers"));
+function numbersOf(make, title = "The numbers") {
+  const details = element("details", {}, element("summary", {}, title));
   details.addEventListener("toggle", () => {
     if (details.open && details.children.length === 1) details.append(make());
   });

@@ -22,7 +22,16 @@ function startTheme() {
     try { localStorage.setItem(themeKey, theme); } catch (refused) { /* until the page is closed */ }
     setTheme(theme);
   });
-  let onScreen = null;  // paper is light
-  window.addEventListener("beforeprint", () => { onScreen = document.documentElement.dataset.theme; setTheme("light"); });
-  window.addEventListener("afterprint", () => { if (onScreen) setTheme(onScreen); });
+  let onScreen = null;  // paper is light, and has every run
+  window.addEventListener("beforeprint", () => {
+    onScreen = document.documentElement.dataset.theme;
+    setTheme("light");
+    document.documentElement.classList.add("printing");
+    document.querySelectorAll("figure").forEach((figure) => figure.redraw());
+  });
+  window.addEventListener("afterprint", () => {
+    if (onScreen) setTheme(onScreen);
+    document.documentElement.classList.remove("printing");
+    document.querySelectorAll("figure").forEach((figure) => figure.redraw());
+  });
 }

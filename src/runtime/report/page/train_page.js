@@ -13,7 +13,11 @@ function trainPage(run) {
   const test = series.test || {};
   const timed = Boolean(train.loss && train.loss.time_s);
   const charts = element("div", { class: "grid" });
-  const draw = (axis) => charts.replaceChildren(...metricCards(series, axis));
+  const draw = (axis) => {
+    const cards = metricCards(series, axis).filter(Boolean);
+    if (cards.length % 2 === 1) last(cards).classList.add("wide");
+    charts.replaceChildren(...cards);
+  };
   draw("step");
   return element("div", {}, trainTiles({ run, train, test }),
     element("div", { class: "bar" }, element("h2", {}, "Training"),
@@ -27,13 +31,13 @@ function trainTiles({ run, train, test }) {
   const seconds = train.loss && train.loss.time_s ? last(train.loss.time_s) : undefined;
   const parameters = run.network ? d3.sum(run.network.layers, (layer) => layer.parameters) : undefined;
   return tiles([
-    ["Steps", grouped(run.metrics.steps), run.metrics.epochs ? `in ${grouped(run.metrics.epochs)} epochs` : ""],
-    train.loss && ["Training loss, last", short(last(train.loss.mean), 4)],
-    test.loss && ["Test loss, best", short(best(test.loss, d3.min), 4)],
-    test.accuracy && ["Test accuracy, best", percent(best(test.accuracy, d3.max), 2)],
-    train.images_per_s && ["Images per second", short(d3.median(train.images_per_s.mean), 4), "median"],
-    seconds !== undefined && ["Time", secondsText(seconds)],
-    parameters && ["Parameters", scaled(parameters, "").trim()],
+    ["Steps", grouped(run.metrics.steps), "", run.metrics.epochs ? `in ${grouped(run.metrics.epochs)} epochs` : ""],
+    train.loss && ["Training loss", short(last(train.loss.mean)), "", "last"],
+    test.loss && ["Test loss", short(best(test.loss, d3.min)), "", "best"],
+    test.accuracy && ["Test accuracy", percent(best(test.accuracy, d3.max), 2), "", "best"],
+    train.images_per_s && ["Throughput", short(d3.median(train.images_per_s.mean), 4), "", "images/s, median"],
+    seconds !== undefined && ["Time", secondsText(seconds), "", "of all steps"],
+    parameters && ["Parameters", scaled(parameters, "").trim(), "", `in ${grouped(run.network.layers.length)} layers`],
   ]);
 }
 
@@ -46,6 +50,7 @@ function metricCards(series, axis) {
       return { name: phase, x: metric[axis] || [], y: metric.mean, low: metric.min, high: metric.max,
         color: curveColors[phase] || "var(--c2)", dots: phase !== "train" && metric.mean.length < 200 };
     }).sort((a, b) => d3.descending(a.name === "train", b.name === "train"));
+    if (name === "skipped_updates" && lines.every((line) => line.y.every((value) => value === 0))) return null;  // the loss scale's card says so
     return lines.some((line) => line.x.length > 0) ? metricCard({ name, lines, axis, series }) : null;
   }).filter(Boolean);
 }
@@ -60,11 +65,13 @@ function metricCard({ name, lines, axis, series }) {
     series: lines, xName: axis === "step" ? "step" : "seconds", yName: title, log: scale === "log", highest: name === "accuracy" ? 1 : Infinity,
     xText: axis === "step" ? grouped : (value) => short(value, 4) }));
   draw(steep ? "log" : "linear");
+  const skips = ((series.train || {}).skipped_updates || {}).mean;
+  const skipped = name !== "loss_scale" || !skips ? "" : last(skips) > 0 ? `${grouped(Math.round(last(skips)))} updates were skipped because gradients overflowed.` : "No update was skipped.";
   const some = ((series.train || {})[name] || {}).values_a_point;
   const scales = ["loss", "learning_rate"].includes(name) && d3.min(values) > 0
     ? choice({ legend: `Scale of ${title}`, options: [["linear", "linear"], ["log", "log"]], value: steep ? "log" : "linear", onchange: draw }) : null;
   return card({ title, controls: scales, body: place,
-    about: some > 1 ? `Each point is the mean of ${grouped(some)} steps; the band is their least and most.` : "" });
+    about: [some > 1 ? `Each point is the mean of ${grouped(some)} steps; the band is their least and most.` : "", skipped].filter(Boolean).join(" ") });
 }
 
 function evaluationCards({ classes = [], confusion, worst = [] }) {
@@ -74,19 +81,21 @@ function evaluationCards({ classes = [], confusion, worst = [] }) {
     const right = d3.sum(confusion, (row, i) => row[i]);
     const all = d3.sum(confusion, (row) => d3.sum(row));
     cards.push(card({ title: "Confusion of classes", wide: worst.length === 0,
-      about: `${grouped(right)} of ${grouped(all)} test samples are right (${percent(right / all, 2)}). Rows are what a sample is, columns what it was taken for.`,
+      about: `${grouped(right)} of ${grouped(all)} test samples are right (${percent(right / all, 2)}). The diagonal is what is right.`,
       body: matrixChart({ label: `Confusion matrix of ${names.length} classes; ${percent(right / all, 2)} of the samples are on its diagonal.`,
-        names, values: confusion, rowName: "is", columnName: "taken for", text: (value) => String(value), diagonalApart: true }) }));
+        names, values: confusion, rowName: "true class", columnName: "predicted class", text: (value) => String(value), diagonalApart: true }) }));
   }
   if (worst.length > 0) cards.push(card({ title: "Worst samples", wide: cards.length === 0,
-    about: "Those with the largest loss in the test set, worst first.", body: sampleGallery(worst, classes) }));
+    about: "Those of the test set with the largest loss, worst first: what it is, what it was taken for, and how sure the network was.", body: sampleGallery(worst, classes) }));
   return cards.length === 0 ? null : element("div", {}, element("h2", {}, "Evaluation"), element("div", { class: "grid" }, cards));
 }
 
 function sampleGallery(worst, classes) {
   const name = (index) => String(classes[index] ?? index);
-  return element("ul", { class: "samples" }, worst.map((sample) => element("li", {},
-    sample.png ? element("img", { src: `data:image/png;base64,${sample.png}`, alt: `Test sample ${sample.index}, ${name(sample.label)}` }) : null,
-    element("strong", {}, name(sample.label)), ` taken for `, element("strong", {}, name(sample.predicted)), element("br"),
-    isNumber(sample.probability) ? `sure to ${percent(sample.probability, 0)}` : "", isNumber(sample.loss) ? `, loss ${short(sample.loss)}` : "")));
+  return element("ul", { class: "samples" }, worst.map((sample) => {
+    const sure = isNumber(sample.probability) ? percent(sample.probability, 0) : "";
+    const words = `Test sample ${sample.index}: ${name(sample.label)}, taken for ${name(sample.predicted)}${sure ? `, sure to ${sure}` : ""}${isNumber(sample.loss) ? `, loss ${short(sample.loss)}` : ""}`;
+    return element("li", { title: words }, sample.png ? element("img", { src: `data:image/png;base64,${sample.png}`, alt: words }) : null,
+      element("span", { class: "labels" }, element("strong", {}, name(sample.label)), sample.label === sample.predicted ? " right" : [" → ", element("strong", { class: "wrong" }, name(sample.predicted))]), sure);
+  }));
 }

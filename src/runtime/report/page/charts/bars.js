@@ -4,8 +4,8 @@ function barChart({ label, rows, text, xName, showLegend = false, gap = 30 }) {
   const total = (row) => d3.sum(row.parts, (part) => part.value || 0);
   const figure = chart({ label, draw: (svg, width) => {
     const longest = d3.max(rows, (row) => row.name.length) || 4;
-    const narrow = width < 520 || longest * 7.2 > width * 0.32;  // then names stand above their bars
-    const left = narrow ? 4 : 14 + longest * 7.2;
+    const narrow = width < 520 || longest * 7.8 > width * 0.34;  // then names stand above their bars
+    const left = narrow ? 4 : 14 + longest * 7.8;
     const step = narrow ? gap + 18 : gap;
     const thick = Math.min(20, gap - 8);
     const right = width - (narrow ? 66 : 84);
@@ -15,7 +15,7 @@ function barChart({ label, rows, text, xName, showLegend = false, gap = 30 }) {
     svg.append("g").attr("class", "rule").selectAll("line").data(ticks).join("line")
       .attr("x1", x).attr("x2", x).attr("y1", 2).attr("y2", height - 36);
     svg.append("g").attr("class", "axis").attr("transform", `translate(0,${height - 36})`)
-      .call(d3.axisBottom(x).tickValues(ticks).tickFormat(xName === "bytes" ? text : (value) => short(value)).tickSizeOuter(0)).select(".domain").remove();
+      .call(d3.axisBottom(x).tickValues(ticks).tickFormat(xName === "" ? text : (value) => short(value)).tickSizeOuter(0)).select(".domain").remove();
     svg.append("text").attr("x", right).attr("y", height - 3).attr("text-anchor", "end").text(xName);
     rows.forEach((row, i) => {
       const top = i * step + (narrow ? 20 : 4);
@@ -28,10 +28,10 @@ function barChart({ label, rows, text, xName, showLegend = false, gap = 30 }) {
           .attr("x", x(at)).attr("width", Math.max(0.5, x(at + part.value) - x(at))).attr("y", top).attr("height", thick)
           .attr("rx", 2);
         asMarks(bar, () => ({ title: row.name, rows: [[part.name, text(part.value)],
-          ...(row.parts.length > 1 ? [["of", text(total(row))]] : []), ...(row.note ? [["", row.note]] : [])] }));
+          ...(row.parts.length > 1 ? [["of", text(total(row))]] : []), ...(isNumber(row.low) ? [["rounds", `${text(row.low)} to ${text(row.high)}`]] : []), ...(row.note ? [["", row.note]] : [])] }));
         at += part.value;
       }
-      if (isNumber(row.low)) {
+      if (isNumber(row.low) && isNumber(row.high)) {
         const middle = top + thick / 2;
         svg.append("path").attr("class", "whisker").attr("d", `M${x(row.low)},${middle}H${x(row.high)}M${x(row.low)},${middle - 4}v8M${x(row.high)},${middle - 4}v8`);
       }

@@ -1,4 +1,4 @@
-// Lines over steps or seconds. series: [{name, x: [..], y: [..], low, high, color, dots}]; low and high are the band that
+// Lines over steps or seconds. series: [{name, x: [..], y: [..], low, high, color, dots, width, dashed}]; low and high are the band that
 // a point's values lie in. Pointer and arrow keys move a cursor over the points.
 function lineChart({ label, series, xName, yName, log = false, height = 220, xText = grouped, highest = Infinity }) {
   const lines = series.filter((line) => line.x.length > 0);
@@ -10,18 +10,21 @@ function lineChart({ label, series, xName, yName, log = false, height = 220, xTe
     const usable = log ? values.filter((value) => value > 0) : values;
     const [least, most] = d3.extent(usable.length > 0 ? usable : [0, 1]);
     const x = d3.scaleLinear().domain(d3.extent(lines.flatMap((line) => line.x))).range([box.left, box.right]);
-    const spare = (most - least || Math.abs(most) || 1) * 0.04;
-    const bottom = least >= 0 ? Math.max(0, least - spare) : least - spare;
+    const flat = least === most;
+    const spare = flat ? Math.abs(most) * 0.25 || 1 : (most - least) * 0.04;
+    const bottom = flat && most >= 0 ? 0 : least >= 0 ? Math.max(0, least - spare) : least - spare;
     const y = log ? d3.scaleLog().domain([least / 1.15, most * 1.15]).range([box.bottom, box.top])
       : d3.scaleLinear().domain(d3.scaleLinear().domain([bottom, most + spare]).nice(5).domain().map((end) => Math.min(end, highest))).range([box.bottom, box.top]);
     const seen = (value) => isNumber(value) && (!log || value > 0);
-    const ticks = log ? logTicks(y.domain()) : y.ticks(5);
+    const ticks = log ? logTicks(y.domain()) : y.ticks(flat && most === 0 ? 1 : 5);
+    const size = Math.max(...y.domain().map(Math.abs));
+    const tickText = log || size >= 1e6 || size < 1e-3 ? (value) => short(value) : y.tickFormat(5, size >= 10 ? ",~f" : undefined);
     svg.append("g").attr("class", "rule").selectAll("line").data(ticks).join("line")
       .attr("x1", box.left).attr("x2", box.right).attr("y1", y).attr("y2", y);
     svg.append("g").attr("class", "axis").attr("transform", `translate(0,${box.bottom})`)
-      .call(d3.axisBottom(x).ticks(Math.max(3, Math.floor(width / 110))).tickFormat(xText).tickSizeOuter(0));
+      .call(d3.axisBottom(x).tickValues(x.ticks(Math.max(3, Math.floor(width / 110))).filter((tick) => xName !== "step" || Number.isInteger(tick))).tickFormat(xText).tickSizeOuter(0));
     svg.append("g").attr("class", "axis").attr("transform", `translate(${box.left},0)`)
-      .call(d3.axisLeft(y).tickValues(ticks).tickFormat((value) => short(value)).tickSize(0).tickPadding(8))
+      .call(d3.axisLeft(y).tickValues(ticks).tickFormat(tickText).tickSize(0).tickPadding(8))
       .select(".domain").remove();
     svg.append("text").attr("x", box.right).attr("y", height - 3).attr("text-anchor", "end").text(xName);
     for (const line of lines) {
@@ -30,7 +33,7 @@ function lineChart({ label, series, xName, yName, log = false, height = 220, xTe
       if (line.low && line.high)
         group.append("path").attr("class", "band").attr("d", d3.area().x(({ at }) => x(at))
           .y0(({ i }) => y(seen(lower(line, i)) ? lower(line, i) : line.y[i])).y1(({ i }) => y(upper(line, i)))(points));
-      group.append("path").attr("class", "line").attr("d", d3.line().x(({ at }) => x(at)).y(({ i }) => y(line.y[i]))(points));
+      group.append("path").attr("class", "line").style("stroke-width", line.width || null).attr("stroke-dasharray", line.dashed ? "5 4" : null).attr("d", d3.line().x(({ at }) => x(at)).y(({ i }) => y(line.y[i]))(points));
       if (line.dots || points.length === 1)
         group.selectAll("circle").data(points).join("circle").attr("class", "dot").attr("r", points.length > 60 ? 2.5 : 4)
           .attr("cx", ({ at }) => x(at)).attr("cy", ({ i }) => y(line.y[i]));

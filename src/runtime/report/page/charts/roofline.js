@@ -5,10 +5,11 @@ const phaseColors = {
 };
 const phaseOf = (phase) => ({ name: String(phase || "other"), color: phaseColors[phase] || "var(--c7)" });
 
+// What hardly computes, or takes no time, would only stretch the scales.
+const computes = (kernel) => kernel.intensity >= 0.01 && kernel.gflops > 0 && !(kernel.share < 1 / 5000);
+
 function rooflineChart({ label, machine, kernels }) {
-  // What takes no time would only stretch the scales.
-  const least_ms = d3.sum(kernels, (kernel) => kernel.total_ms) / 5000;
-  const points = kernels.filter((kernel) => kernel.intensity > 0 && kernel.gflops > 0 && kernel.total_ms >= least_ms).sort((a, b) => b.total_ms - a.total_ms);
+  const points = kernels.filter(computes).sort((a, b) => b.total_ms - a.total_ms);
   const peaks = [["fp32_gflops", "fp32", "var(--c3)"], ["bf16_gflops", "bf16", "var(--c6)"]]
     .filter(([key]) => machine[key] > 0).map(([key, name, color]) => ({ gflops: machine[key], name, color }));
   const slopes = [["memory_gbps", "memory", "var(--c7)"], ["cache_gbps", "cache", "var(--c5)"]]
@@ -37,16 +38,16 @@ function rooflineChart({ label, machine, kernels }) {
       const begin = Math.max(least, floor / slope.gbps);
       const end = top / slope.gbps;
       svg.append("path").attr("class", "roof").style("--c", slope.color).attr("d", `M${x(begin)},${y(begin * slope.gbps)}L${x(end)},${y(top)}`);
-      const at = Math.sqrt(begin * end);
+      const at = begin * (end / begin) ** 0.22;  // where there are few kernels
       const angle = Math.atan2(y(top) - y(begin * slope.gbps), x(end) - x(begin)) * 180 / Math.PI;
-      svg.append("text").attr("transform", `translate(${x(at)},${y(at * slope.gbps)}) rotate(${angle})`).attr("dy", -6).attr("text-anchor", "middle")
+      svg.append("text").attr("transform", `translate(${x(at)},${y(at * slope.gbps)}) rotate(${angle})`).attr("dy", -6).attr("text-anchor", "middle").attr("class", "haloed")
         .text(`${slope.name} ${short(slope.gbps)} GB/s`);
     }
     for (const peak of peaks) {
       const begin = Math.min(...slopes.map((slope) => peak.gflops / slope.gbps), most);
       svg.append("path").attr("class", "roof").style("--c", peak.color).attr("d", `M${x(Math.max(least, begin))},${y(peak.gflops)}H${box.right}`);
       svg.append("path").attr("class", "roof-guide").style("--c", peak.color).attr("d", `M${box.left + 110},${y(peak.gflops)}H${x(Math.max(least, begin))}`);
-      svg.append("text").attr("x", box.left + 6).attr("y", y(peak.gflops) + 4).text(`${peak.name} ${short(peak.gflops)} GFLOP/s`);
+      svg.append("text").attr("class", "haloed").attr("x", box.left + 6).attr("y", y(peak.gflops) + 4).text(`${peak.name} ${short(peak.gflops)} GFLOP/s`);
     }
     const radius = d3.scaleSqrt().domain([0, d3.max(points, (kernel) => kernel.total_ms) || 1]).range([3.5, width < 520 ? 13 : 19]);
     asMarks(svg.append("g").selectAll("circle").data(points).join("circle").attr("class", "dot").attr("fill-opacity", 0.78)

@@ -11,7 +11,7 @@ function timeTreemap({ label, kernels }) {
       svg.append("rect").attr("x", layer.x0).attr("y", layer.y0).attr("width", layer.x1 - layer.x0).attr("height", layer.y1 - layer.y0)
         .style("fill", "var(--grid)").attr("rx", 3);
       if (titled) svg.append("text").attr("class", "strong").attr("x", layer.x0 + 5).attr("y", layer.y0 + 13)
-        .text(layer.data.key.slice(0, Math.floor((layer.x1 - layer.x0 - 6) / 7)));
+        .text(clipped(layer.data.key, layer.x1 - layer.x0 - 6));
     }
     const leaves = root.leaves();
     asMarks(svg.append("g").selectAll("rect").data(leaves).join("rect").attr("class", "fill").attr("rx", 2)
@@ -20,6 +20,7 @@ function timeTreemap({ label, kernels }) {
     (leaf) => ({ title: `${leaf.parent.data.key}, ${phaseOf(leaf.data.key).name}`,
       rows: [["time", `${exact(Number(leaf.value.toPrecision(6)))} ms`], ["of all", percent(leaf.value / total)], ["the layer", msText(leaf.parent.value)]] }));
     svg.append("g").selectAll("text").data(leaves.filter((leaf) => leaf.x1 - leaf.x0 > 58 && leaf.y1 - leaf.y0 > 20)).join("text").attr("class", "on")
+      .style("fill", (leaf) => textOver(phaseOf(leaf.data.key).color))
       .attr("x", (leaf) => leaf.x0 + 5).attr("y", (leaf) => leaf.y0 + 15).text((leaf) => msText(leaf.value));
     return height;
   } });

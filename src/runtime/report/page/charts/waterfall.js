@@ -2,7 +2,7 @@
 function waterfallChart({ label, from, to, parts }) {
   return chart({ label, draw: (svg, width) => {
     const step = 26;
-    const left = Math.min(150, width * 0.36);
+    const left = Math.min(18 + 7.8 * d3.max([from, to, ...parts], (each) => each.name.length), width * 0.42);
     const right = width - 74;
     const rows = [{ name: from.name, begin: 0, end: from.value, color: "var(--c7)" }];
     let at = from.value;
@@ -16,7 +16,7 @@ function waterfallChart({ label, from, to, parts }) {
     rows.forEach((row, i) => {
       const top = i * step + 3;
       svg.append("text").attr("x", left - 8).attr("y", top + 9).attr("dy", ".35em").attr("text-anchor", "end")
-        .attr("class", row.change === undefined ? "strong" : null).text(clipped(row.name, left - 20));
+        .attr("class", row.change === undefined ? "strong" : null).text(clipped(row.name, left - 10));
       if (i > 0) svg.append("line").attr("class", "cursor").attr("x1", x(row.change === undefined ? row.end : row.begin))
         .attr("x2", x(row.change === undefined ? row.end : row.begin)).attr("y1", top - 8).attr("y2", top);
       asMarks(svg.append("rect").datum(row).attr("class", "fill").style("--c", row.color).attr("rx", 2)
