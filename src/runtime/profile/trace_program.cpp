@@ -74,6 +74,7 @@ void describe_exchange(const Program& program, std::size_t index, const Mesh& me
   const Exchange& exchange = *exchange_of(node);
   const double in = size_of_first(program, node.in);
   const double out = size_of_first(program, node.out);
+  described.flops = 0;
   described.bytes = std::max(in, out);
   described.axis = name_of(exchange.axis);
   described.ranks = ranks_along(mesh, place, exchange);
