@@ -52,7 +52,8 @@ struct TraceSummary {
   std::map<std::string, TraceArrows> arrows = {};  // by name: "message", "bucket"
   std::vector<TraceGap> gaps = {};                 // the longest, longest first
   std::map<std::string, double> notes = {};        // "clock_uncertainty_us"
-  std::string fault = {};                          // why the rest of the file could not be read; "": all of it was
+  // Why the rest of the file could not be read, without the step that was begun last; "": all of it was.
+  std::string fault = {};
 };
 
 // `name`: as errors call it. Throws where there is no step in it at all.

@@ -23,9 +23,9 @@ nlohmann::ordered_json to_json(const StepSplit& ms) {
 }  // namespace
 
 std::string to_text(const TraceSummary& summary, const std::string& file) {
-  std::string text =
-      fmt::format("{}: {} rank{}, {} steps in {:.3f} s, {} events\n", file, summary.ranks.size(),
-                  summary.ranks.size() == 1 ? "" : "s", summary.steps, summary.span_ms / 1e3, summary.events);
+  std::string text = fmt::format("{}: {} rank{}, {} step{} in {:.3f} s, {} events\n", file, summary.ranks.size(),
+                                 summary.ranks.size() == 1 ? "" : "s", summary.steps, summary.steps == 1 ? "" : "s",
+                                 summary.span_ms / 1e3, summary.events);
   if (summary.rounds > 0)
     text += fmt::format("round {} of {}, the median, as compare shows it\n", summary.round + 1, summary.rounds);
   std::size_t width = 9;

@@ -115,14 +115,16 @@ TEST(TraceReader, MatchesArrows) {
 }
 
 TEST(TraceReader, GivesWhatItReadOfAFileThatIsCutOff) {
-  const std::string whole = trace_of(joined(step_events(0, 0), step_events(0, 2000)));
+  const std::string whole = trace_of(joined(step_events(1, 0), joined(step_events(0, 0), step_events(0, 2000))));
   const std::size_t second = whole.find("\"ts\":2000");
   for (const std::size_t size : {second + 3, second + 60, whole.size() - 5}) {
     const TraceSummary found = read_text(whole.substr(0, size));
     EXPECT_NE(found.fault.find("ends in the middle, at byte "), std::string::npos) << found.fault;
-    EXPECT_NE(found.fault.find(size < second + 100 ? "line 13" : "line 2"), std::string::npos) << found.fault;
-    EXPECT_EQ(found.steps, size < second + 100 ? 1 : 2);
-    EXPECT_NEAR(found.ranks.at(0).step_ms.exposed_comm, 0.1, 1e-9);
+    EXPECT_NE(found.fault.find(size < second + 100 ? "line 24" : "line 3"), std::string::npos) << found.fault;
+    // The step that was begun last may not be all there.
+    ASSERT_EQ(found.ranks.size(), size < second + 100 ? 1U : 2U);
+    EXPECT_EQ(found.steps, 1);
+    EXPECT_NEAR(found.ranks.back().step_ms.exposed_comm, 0.1, 1e-9);
   }
 }
 
