@@ -206,6 +206,16 @@ std::string World::from_first(std::string text) const {
   return text;
 }
 
+std::vector<std::string> World::gather_texts(const std::string& mine) const {
+  const std::vector<std::size_t> sizes = gather(mine.size());
+  std::string padded = mine;
+  padded.resize(std::max<std::size_t>(1, *std::ranges::max_element(sizes)));
+  const std::vector<char> all = gather_all<char>(padded);
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < sizes.size(); ++i) texts.emplace_back(all.data() + i * padded.size(), sizes[i]);
+  return texts;
+}
+
 void World::at_step(std::int64_t step) {
   parts_->watch->at_step(step);
 }

@@ -63,6 +63,7 @@ class World {
     return value;
   }
   std::string from_first(std::string text) const;
+  std::vector<std::string> gather_texts(const std::string& mine) const;  // of every process, in their order
 
   void at_step(std::int64_t step);  // updates done: what is said of a rank that is lost
 

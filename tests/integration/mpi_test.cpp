@@ -287,6 +287,45 @@ TEST_F(MpiTest, RanksThatDoNotDivideAreRefusedOnce) {
          "processes, or a plan of 2 or 4 ranks, would work");
 }
 
+// One trace and one profile of all ranks, by one clock: what is sent in one process arrives later in another.
+TEST_F(MpiTest, ProfileOfSeveralProcessesIsOne) {
+  struct {
+    int processes;
+    const char* plan;
+    int ranks;
+  } const cases[] = {{2, "dp=2", 2}, {2, "pp=2,micro_batches=4", 2}, {2, "dp=2,pp=2,micro_batches=2", 4}};
+  for (const auto& each : cases) {
+    SCOPED_TRACE(each.plan);
+    const ProgramResult result =
+        RunningProgram({.arguments = {"profile", "job.json", "--plan", each.plan, "--steps", "6", "--json"},
+                        .under = mpirun(each.processes),
+                        .directory = directory()})
+            .wait(120s);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const Json profile = last_json(result.out);
+    EXPECT_EQ(profile["processes"], each.processes);
+    EXPECT_GT(profile["clock_uncertainty_us"], 0.0);
+    EXPECT_GT(profile["attributed"], 0.5);
+    std::vector<bool> seen(static_cast<std::size_t>(each.ranks));
+    for (const Json& row : profile["kernels"]) seen.at(row["rank"].get<std::size_t>()) = true;
+    EXPECT_EQ(std::ranges::count(seen, true), each.ranks);
+
+    const ProgramResult read = trifold({"trace", "runs/job-profile", "--json"});
+    ASSERT_EQ(read.exit_code, 0) << read.err;
+    const Json trace = last_json(read.out);
+    ASSERT_EQ(trace["ranks"].size(), static_cast<std::size_t>(each.ranks));
+    for (const Json& rank : trace["ranks"]) EXPECT_EQ(rank["steps"], 6);
+    EXPECT_EQ(trace["notes"]["processes"], each.processes);
+    const double uncertainty_us = trace["notes"]["clock_uncertainty_us"];
+    EXPECT_DOUBLE_EQ(uncertainty_us, profile["clock_uncertainty_us"].get<double>());
+    EXPECT_EQ(trace["arrows"].contains("message"), each.plan != std::string("dp=2"));
+    for (const auto& [name, arrows] : trace["arrows"].items()) {
+      EXPECT_EQ(arrows["unmatched"], 0) << name;
+      EXPECT_LE(arrows["most_backwards_us"].get<double>(), uncertainty_us) << name;
+    }
+  }
+}
+
 TEST_F(MpiTest, TrainAndCheckSayHowRanksLie) {
   const ProgramResult result = train_in(2, "dp=2,tp=2");
   EXPECT_EQ(result.exit_code, 0) << result.err;

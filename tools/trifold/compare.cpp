@@ -44,6 +44,7 @@ struct CompareCommand {
     spdlog::set_level(spdlog::level::warn);  // what there is to know of the job was said once: not again for every plan
     const Job& job = list.plans[list.single].job;
     options.folder = open_folder(job.name);
+    remove_traces(options.folder);
     if (!quiet) options.on_round = [&](int round, const std::vector<double>& rates) { say(list, round, rates); };
 
     const Comparison found = compare(list, options);
@@ -66,6 +67,14 @@ struct CompareCommand {
     fs::create_directories(folder, error);
     if (error) fail_runtime("cannot create '{}': {}", folder.string(), error.message());
     return folder;
+  }
+
+  // Of the comparison before.
+  static void remove_traces(const fs::path& folder) {
+    std::vector<fs::path> old;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+      if (entry.path().filename().string().starts_with("trace-")) old.push_back(entry.path());
+    for (const fs::path& file : old) fs::remove(file);
   }
 
   void say(const PlanList& list, int round, const std::vector<double>& rates) const {
@@ -96,6 +105,7 @@ void add_compare_command(CLI::App& app) {
   sub->add_option("--assert-equal", command->tolerance,
                   "fails where a loss, or a gradient of step 1, is further than this from the single run's: 1e-4")
       ->check(CLI::NonNegativeNumber);
+  sub->add_flag("--trace", command->options.trace, "writes a trace of each plan's measured steps for Perfetto");
   sub->add_option("--runs", command->runs, "folder of all runs (default: runs)");
   sub->add_flag("--json", command->json, "writes JSON to standard output, for programs");
   sub->add_flag("--quiet", command->quiet, "shows no progress");

@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   trifold::add_train_command(app);
   trifold::add_compare_command(app);
   trifold::add_profile_command(app);
+  trifold::add_trace_command(app);
   trifold::add_report_command(app);
   trifold::add_eval_command(app);
   trifold::add_export_command(app);

@@ -8,10 +8,11 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "commands.h"
 #include "job_arguments.h"
-#include "parallel/processes/launch.h"
+#include "parallel/world.h"
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/core/error.h"
 #include "runtime/report/environment.h"
@@ -32,8 +33,21 @@ struct ProfileCommand {
   bool no_report = false;
 
   void run() {
-    refuse_several_processes("profile");
+    const std::unique_ptr<World> world = join_world();
+    if (!world) return run_here(nullptr);
+    if (!world->first()) spdlog::set_level(spdlog::level::warn);  // one process speaks for all
+    world->run([&] { run_here(world.get()); });
+  }
+
+  void run_here(const World* world) {
     const Job loaded = job.load();
+    options.world = world;
+    if (world == nullptr || world->first()) return write(loaded);
+    if (trace) options.trace = "trace.json";  // process 0 writes it
+    profile(loaded, options);
+  }
+
+  void write(const Job& loaded) {
     const fs::path folder = fs::path(runs) / (loaded.name + "-profile");
     if (fs::exists(folder / "metrics.jsonl"))
       fail_input("'{}' holds a training run; choose another folder with --runs", folder.string());

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "runtime/compare/contestant.h"
+#include "runtime/compare/trace_files.h"
 #include "runtime/compare/why.h"
 #include "runtime/core/error.h"
 #include "runtime/train/device_choice.h"
@@ -19,9 +20,18 @@ class Rounds {
     data_ = open_split(job, Split::train);
     weighted_ = list.plans;
     for (ComparedPlan& plan : weighted_) plan.job.model.class_weights = loss_class_weights(job, *data_);
+    if (options.trace) {
+      std::vector<std::string> names;
+      for (const ComparedPlan& plan : weighted_) names.push_back(plan.name);
+      traces_ = trace_files_of(names);
+    }
     for (std::size_t i = 0; i < weighted_.size(); ++i)
       plans_.push_back(std::make_unique<Contestant>(
-          ContestantArgs{weighted_[i], data_, list.cores, options.folder / fmt::format("state-{}.safetensors", i)}));
+          ContestantArgs{.plan = weighted_[i],
+                         .data = data_,
+                         .cores = list.cores,
+                         .file = options.folder / fmt::format("state-{}.safetensors", i),
+                         .trace = options.trace ? options.folder / traces_[i] : std::filesystem::path()}));
     differences_.resize(plans_.size());
     const std::int64_t limit = job.train.memory_limit_bytes;
     const Device& device = *choose_device(job.plan.device, job.train.own_kernels).device;
@@ -40,6 +50,7 @@ class Rounds {
       }
       if (options_.on_round) options_.on_round(round, rates);
     }
+    for (const auto& plan : plans_) plan->finish_trace();
     look_at_rounding();
   }
 
@@ -114,6 +125,7 @@ class Rounds {
     const FoldPlan& fold = plan.fold();
     PlanResult result;
     result.plan = plan.plan().name;
+    if (!traces_.empty()) result.trace = traces_[index];
     result.mesh = fold.mesh;
     result.threads = fold.threads;
     std::vector<double> rates;
@@ -154,6 +166,7 @@ class Rounds {
   const CompareOptions& options_;
   std::shared_ptr<const Dataset> data_;
   std::vector<ComparedPlan> weighted_;  // with the loss's weights of classes
+  std::vector<std::string> traces_;     // files in the folder; none: not asked for
   std::vector<std::unique_ptr<Contestant>> plans_;
   std::vector<GradientDifference> differences_;
   double loss_rounding_ = 0;

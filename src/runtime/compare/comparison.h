@@ -52,6 +52,7 @@ struct PlanResult {
   double arithmetic = 1;  // FLOPs of all ranks, to the single run's
   double repeated = 0;    // of that: by stages that recompute
   std::string why;        // it lost
+  std::string trace;      // file in the comparison's folder; "" none
 };
 
 struct Comparison {

@@ -17,8 +17,8 @@ constexpr float kRounding = 0x1p-22f;
 
 using TurnClock = std::chrono::steady_clock;
 
-double seconds_after(TurnClock::time_point begin) {
-  return std::chrono::duration<double>(TurnClock::now() - begin).count();
+double seconds_between(TurnClock::time_point begin, TurnClock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
 }
 
 Arithmetic arithmetic_of(const FoldedModel& model) {
@@ -75,6 +75,10 @@ void Contestant::make_model() {
   on_host_ = model_->device().host_memory();
   arithmetic_ = arithmetic_of(*model_);
   timed_steps_ = 0;
+  if (!args_.trace.empty() && !trace_) {
+    if (!on_host_) fail_input("--trace shows the times of kernels, and those of GPUs are not taken here");
+    trace_ = std::make_unique<TraceRecorder>(args_.trace, *model_);
+  }
   if (losses_.empty()) {
     model_->initialize(plan().job.train.seed);
     if (args_.weights == FirstWeights::rounded) round_weights(*model_);
@@ -89,7 +93,7 @@ void Contestant::put_away() {
   model_.reset();
 }
 
-void Contestant::step(Loader& loader, Turn* turn) {
+TraceStep Contestant::step(Loader& loader, Turn* turn) {
   const TrainConfig& train = plan().job.train;
   const auto done = static_cast<std::int64_t>(losses_.size());
   const StepContext context{
@@ -97,21 +101,24 @@ void Contestant::step(Loader& loader, Turn* turn) {
       .first_sample = 0,
       .learning_rate = learning_rate(train.schedule, done, steps_per_epoch_, steps_per_epoch_ * train.epochs),
       .updates = done + 1};
-  const auto begin = TurnClock::now();
+  TraceStep times{.number = done, .round = static_cast<std::int32_t>(turns_.size()), .begin = TurnClock::now()};
   const Batch& batch = loader.next();
-  const double loading = seconds_after(begin);
+  times.loaded = TurnClock::now();
   model_->start_step(&batch, context);
+  times.worked = TurnClock::now();
   loader.release();
   const double loss = model_->finish_step().loss;
+  times.end = TurnClock::now();
   if (turn != nullptr) {
     turn->steps += 1;
-    turn->seconds += seconds_after(begin);
-    turn->loading += loading;
+    turn->seconds += seconds_between(times.begin, times.end);
+    turn->loading += seconds_between(times.begin, times.loaded);
   }
   if (!std::isfinite(loss))
     fail_runtime("plan '{}': the loss became {} at step {}; lower train.optimizer.lr or add warm-up", plan().name, loss,
                  done + 1);
   losses_.push_back(loss);
+  return times;
 }
 
 void Contestant::take_turn(int steps) {
@@ -129,7 +136,10 @@ void Contestant::take_turn(int steps) {
   const std::vector<RankWork> before = work_of_ranks(*model_);
   for (int i = 1; i < steps; ++i) {
     for (SpanLog& log : logs) log.clear();
-    step(*loader, &turn);
+    TraceStep times = step(*loader, &turn);
+    if (!trace_) continue;
+    if (const auto scale = model_->loss_scale()) times.loss_scale = scale->scale;
+    trace_->add(times, logs);
   }
   timeline_ = step_timeline(*model_, logs);
   turn.ranks = work_of_ranks(*model_);
@@ -138,6 +148,10 @@ void Contestant::take_turn(int steps) {
   timed_steps_ += turn.steps;
   turns_.push_back(std::move(turn));
   look_at_model();
+}
+
+void Contestant::finish_trace() {
+  if (trace_) trace_->finish();
 }
 
 void Contestant::look_at_model() {

@@ -13,6 +13,7 @@
 #include "runtime/compare/step_timeline.h"
 #include "runtime/compare/traffic.h"
 #include "runtime/data/dataset.h"
+#include "runtime/profile/trace_recorder.h"
 #include "runtime/train/folded_model.h"
 
 namespace trifold {
@@ -38,6 +39,7 @@ struct ContestantArgs {
   int cores = 1;               // what a single rank has
   std::filesystem::path file;  // holds the model while it is put away
   FirstWeights weights = FirstWeights::of_the_job;
+  std::filesystem::path trace = {};  // of the timed steps; empty: none
 };
 
 // FLOPs of all ranks, a step.
@@ -58,6 +60,8 @@ class Contestant {
   void take_turn(int steps);
   // Frees the model's memory until the next turn.
   void put_away();
+  // After the last turn: the trace is whole.
+  void finish_trace();
   std::size_t memory_bytes() const { return model_ ? model_->memory_bytes() : 0; }
 
   const ComparedPlan& plan() const { return args_.plan; }
@@ -75,7 +79,7 @@ class Contestant {
  private:
   void make_model();
   void look_at_model();
-  void step(Loader& loader, Turn* turn);
+  TraceStep step(Loader& loader, Turn* turn);
 
   ContestantArgs args_;
   std::int64_t steps_per_epoch_ = 0;
@@ -90,6 +94,7 @@ class Contestant {
   std::vector<MemoryUse> memory_;
   StepTimeline timeline_;
   Arithmetic arithmetic_;
+  std::unique_ptr<TraceRecorder> trace_;
 };
 
 }  // namespace trifold

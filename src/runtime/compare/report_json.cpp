@@ -126,6 +126,7 @@ ReportJson plan_json(const PlanResult& plan) {
                         {"predicted_bubble_ms", plan.pipeline->predicted_bubble_ms}};
   json["timeline"] = timeline_json(plan);
   json["why"] = plan.why;
+  if (!plan.trace.empty()) json["trace"] = plan.trace;
   return json;
 }
 

@@ -13,7 +13,8 @@
 #include "runtime/core/error.h"
 #include "runtime/core/parallel.h"
 #include "runtime/profile/kernel_alone.h"
-#include "runtime/profile/trace_writer.h"
+#include "runtime/profile/profile_exchange.h"
+#include "runtime/profile/trace_recorder.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
 
@@ -221,11 +222,14 @@ double Profile::attributed() const {
 Profile profile(const Job& given, const ProfileOptions& options) {
   Job job = given;
   const auto cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  const World* world = options.world;
   Profile found{.job = job.name, .batch = job.train.batch, .steps = options.steps};
+  if (world != nullptr && !world->first()) world->everyone().barrier();  // process 0 measures the roofs undisturbed
   found.roofs = roofs_of_machine(cores, roofs_file());
+  if (world != nullptr && world->first()) world->everyone().barrier();
   const auto data = open_split(job, Split::train);
   job.model.class_weights = loss_class_weights(job, *data);
-  FoldedModel model(job);
+  FoldedModel model(job, world);
   if (!model.device().host_memory())
     fail_input(
         "profile times kernels on the CPU's clock, which says nothing of a GPU; use --devices cpu, or Nsight for a "
@@ -248,32 +252,42 @@ Profile profile(const Job& given, const ProfileOptions& options) {
                               .learning_rate = learning_rate(job.train.schedule, done, steps_per_epoch,
                                                              steps_per_epoch * job.train.epochs),
                               .updates = done + 1});
+    const auto worked = Clock::now();
     loader->release();
     const double loss = model.finish_step().loss;
     if (!std::isfinite(loss)) fail_runtime("the loss became {} at step {}; lower train.optimizer.lr", loss, done + 1);
     ++done;
-    return std::tuple(begin, loaded, Clock::now());
+    return std::tuple(begin, loaded, worked, Clock::now());
   };
   for (int i = 0; i < options.warmup; ++i) step();
 
-  std::vector<SpanLog> logs(static_cast<std::size_t>(found.ranks));
+  std::vector<SpanLog> logs(static_cast<std::size_t>(model.ranks_here()));
   std::vector<RankProfile> ranks;
   std::vector<double> idle_before;
-  for (int rank = 0; rank < found.ranks; ++rank) {
+  for (int rank = 0; rank < model.ranks_here(); ++rank) {
     ranks.emplace_back(model, rank);
     idle_before.push_back(model.seconds(rank).idle);
   }
-  std::unique_ptr<TraceWriter> trace;
-  if (!options.trace.empty()) trace = std::make_unique<TraceWriter>(options.trace, model);
+  std::unique_ptr<TraceRecorder> trace;
+  if (!options.trace.empty()) trace = std::make_unique<TraceRecorder>(options.trace, model, world);
   model.time_steps(true, logs);
   double loading_ms = 0;
   KernelsAlone alone(found.threads);
   const int steps_between = std::max(1, options.steps / kAloneRounds);
+  double others_ms = 0;  // waiting for other processes after the work
   for (int i = 0; i < options.steps; ++i) {
-    const auto [begin, loaded, end] = step();
+    const auto [begin, loaded, worked, end] = step();
     found.wall_ms += ms_between(begin, end);
     loading_ms += ms_between(begin, loaded);
-    if (trace) trace->write_step({.number = i, .begin = begin, .loaded = loaded, .end = end}, logs);
+    if (world != nullptr) others_ms += ms_between(worked, end);
+    if (trace)
+      trace->add({.number = i,
+                  .begin = begin,
+                  .loaded = loaded,
+                  .worked = worked,
+                  .end = end,
+                  .loss_scale = model.loss_scale().value_or(Model::LossScale{.scale = 0}).scale},
+                 logs);
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       ranks[rank].add(logs[rank].spans());
       if (i + 1 == options.steps)
@@ -281,20 +295,23 @@ Profile profile(const Job& given, const ProfileOptions& options) {
       logs[rank].clear();
     }
     if (options.alone && i % steps_between == 0)
-      for (int rank = 0; rank < found.ranks; ++rank)
+      for (int rank = 0; rank < model.ranks_here(); ++rank)
         for (const auto& chunk : model.chunks(rank)) alone.run(chunk->training());
   }
   model.time_steps(false);
-  if (trace) trace->finish();
+  if (trace) found.clock_us = trace->finish();
 
   const RoofModel roofs(found.roofs, found.threads);
-  for (int rank = 0; rank < found.ranks; ++rank) {
+  for (int rank = 0; rank < model.ranks_here(); ++rank) {
     const auto index = static_cast<std::size_t>(rank);
-    const double idle_ms = 1e3 * (model.seconds(rank).idle - idle_before[index]);
-    for (ProfileRow& row : ranks[index].rows(found.wall_ms, loading_ms, idle_ms, options.steps, roofs, alone))
+    const double idle_ms = 1e3 * (model.seconds(rank).idle - idle_before[index]) + others_ms;
+    for (ProfileRow& row : ranks[index].rows(found.wall_ms, loading_ms, idle_ms, options.steps, roofs, alone)) {
+      row.rank += model.first_rank();
       found.rows.push_back(std::move(row));
+    }
     found.spans += ranks[index].count();
   }
+  if (world != nullptr) gather_rows(*world, found);
   std::ranges::stable_sort(found.rows, std::greater(), &ProfileRow::total_ms);
   found.advice = advice_on(found);
   return found;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/world.h"
 #include "runtime/config/job.h"
 #include "runtime/profile/machine_roofs.h"
 #include "runtime/profile/memory_timeline.h"
@@ -18,6 +19,7 @@ struct ProfileOptions {
   int steps = 20;
   bool alone = false;                // also run convolutions and matrix products by themselves
   std::filesystem::path trace = {};  // where to write a trace for Perfetto; empty: none
+  const World* world = nullptr;      // of several processes, which all profile at the same time
 };
 
 // The same kernel of one layer in one phase on one rank, over all measured steps.
@@ -57,6 +59,8 @@ struct Profile {
   double wall_ms = 0;                 // of all measured steps
   double span_us = 0;                 // what noting one span costs
   std::int64_t spans = 0;             // of all ranks
+  int processes = 1;                  // that have the ranks
+  double clock_us = 0;                // by which times of different processes in the trace may be wrong, at most
   MachineRoofs roofs = {};            // of all cores
   std::vector<ProfileRow> rows = {};  // longest first
   std::vector<std::string> advice = {};
@@ -70,6 +74,7 @@ struct Profile {
 inline constexpr const char* kProfilePhases[] = {
     "forward", "input gradient", "weight gradient", "update", "communication", "input", "idle", "host"};
 
+// In a world process 0 gets the rows of all ranks, the others those of their own.
 Profile profile(const Job& job, const ProfileOptions& options);
 
 enum class ProfileGroup { none, kernel, layer, phase };

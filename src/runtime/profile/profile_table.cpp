@@ -148,6 +148,9 @@ std::string to_text(const Profile& profile, const ProfileTable& table) {
       "\n{:.1f} % of the time of the ranks is in the lines of kernels, copies and waits; the rest is \"between "
       "kernels\". Noting {} spans of {:.3f} us each cost {:.2f} %.\n",
       100 * profile.attributed(), profile.spans, profile.span_us, 100 * profile.overhead());
+  if (profile.processes > 1)
+    text += fmt::format("The clocks of the {} processes agree to within {:.1f} us in the trace.\n", profile.processes,
+                        profile.clock_us);
   if (std::ranges::any_of(rows, [](const ProfileRow& row) { return row.roof_percent() > 105; }))
     text += "FLOPs are the direct method's; Winograd does fewer, so it may pass the roof.\n";
   text += sentence_on_alone(profile.rows);
@@ -164,7 +167,9 @@ std::string to_json_text(const Profile& profile) {
                                  {"machine", nlohmann::ordered_json::parse(to_json_text(profile.roofs))},
                                  {"wall_ms", profile.wall_ms},
                                  {"attributed", profile.attributed()},
-                                 {"overhead", profile.overhead()}};
+                                 {"overhead", profile.overhead()},
+                                 {"processes", profile.processes},
+                                 {"clock_uncertainty_us", profile.clock_us}};
   json["kernels"] = nlohmann::ordered_json::array();
   for (const ProfileRow& row : profile.rows)
     json["kernels"].push_back({{"name", row.name},

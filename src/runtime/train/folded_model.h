@@ -38,6 +38,9 @@ class FoldedModel {
   std::size_t memory_bytes() const;          // of all ranks here
   std::size_t memory_bytes(int rank) const;  // here and below, ranks are counted from the first one here
 
+  int ranks_here() const { return static_cast<int>(ranks_.size()); }
+  int first_rank() const { return ranks_.front().groups->rank(); }  // of them, in the mesh
+
   // What loaders must read of every batch.
   BatchShare batch_share() const { return {slice_, reads_images_}; }
 

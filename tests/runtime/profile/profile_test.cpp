@@ -2,14 +2,11 @@
 #include "runtime/profile/profile.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
-#include <set>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/checkpoint/temporary_directory.h"
 #include "runtime/compare/traffic.h"
 #include "runtime/train/folded_model.h"
 #include "support/folding.h"
@@ -131,53 +128,6 @@ TEST(Profile, JsonAndCsvHaveEveryRow) {
   const std::string csv = to_csv_text(found);
   EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(csv, '\n')), found.rows.size() + 1);
   EXPECT_NE(to_text(found, {}).find("all_reduce"), std::string::npos);
-}
-
-// --- traces
-
-struct Slice {
-  double begin = 0, end = 0;
-};
-
-TEST(Trace, SlicesNestAndArrowsMeet) {
-  const testing::TemporaryDirectory directory;
-  for (const PlanConfig& plan : kPlans) {
-    const Profile found = profile(profiled_job(plan), {.warmup = 1, .steps = 3, .trace = directory / "trace.json"});
-    std::ifstream file(directory / "trace.json");
-    const auto trace = nlohmann::json::parse(file);
-    std::map<std::pair<int, int>, std::vector<Slice>> tracks;
-    std::map<std::string, int> arrows;
-    std::set<int> named;
-    double kernel_ms = 0;
-    for (const auto& event : trace.at("traceEvents")) {
-      const std::string kind = event.at("ph");
-      if (kind == "X") {
-        tracks[{event.at("pid"), event.at("tid")}].push_back(
-            {event.at("ts"), event.at("ts").get<double>() + event.at("dur").get<double>()});
-        if (event.contains("args") && event["args"].contains("kernel")) kernel_ms += event["dur"].get<double>() / 1e3;
-      }
-      if (kind == "s") arrows[event.at("id")] += 1;
-      if (kind == "f") arrows[event.at("id")] += 100;
-      if (kind == "M" && event.at("name") == "process_name") named.insert(event.at("pid").get<int>());
-    }
-    EXPECT_EQ(named.size(), static_cast<std::size_t>(found.ranks));
-    EXPECT_EQ(arrows.empty(), plan.pp == 1);
-    for (const auto& [id, ends] : arrows) EXPECT_EQ(ends, 101) << id;
-    double rows_ms = 0;
-    for (const ProfileRow& row : found.rows)
-      if (!row.implementation.empty() || row.name == "wait for the receiver") rows_ms += row.total_ms;
-    EXPECT_NEAR(kernel_ms, rows_ms, 0.01 * rows_ms) << "the trace is the profile's";
-    for (auto& [track, slices] : tracks) {
-      std::vector<Slice> open;
-      for (const Slice& slice : slices) {  // an outer one is written before those in it
-        while (!open.empty() && open.back().end <= slice.begin + 1e-3) open.pop_back();
-        if (!open.empty()) {
-          EXPECT_LE(slice.end, open.back().end + 1e-3);
-        }
-        open.push_back(slice);
-      }
-    }
-  }
 }
 
 }  // namespace
