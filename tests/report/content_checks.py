@@ -37,6 +37,7 @@ def time_axis_can_be_chosen(browser, pages):
     browser.open(pages["train"])
     browser.run("document.querySelector('input[value=time_s]').click()")
     browser.wait(f"{card('Loss')}.querySelector('svg').textContent.includes('seconds')")
+    assert browser.run(f"{card('Loss')}.querySelectorAll('path.line').length") == 2, "the test's line is there too"
 
 
 @check
