@@ -36,7 +36,7 @@ def arrow_keys_read_a_chart(browser, pages):
 def time_axis_can_be_chosen(browser, pages):
     browser.open(pages["train"])
     browser.run("document.querySelector('input[value=time_s]').click()")
-    browser.wait(f"{card('Loss')}.querySelector('svg').textContent.includes('seconds')")
+    browser.wait(f"{card('Loss')}.querySelector('svg').textContent.includes('minutes')")
     assert browser.run(f"{card('Loss')}.querySelectorAll('path.line').length") == 2, "the test's line is there too"
 
 
