@@ -36,7 +36,8 @@ def arrow_keys_read_a_chart(browser, pages):
 def time_axis_can_be_chosen(browser, pages):
     browser.open(pages["train"])
     browser.run("document.querySelector('input[value=time_s]').click()")
-    browser.wait(f"{card('Loss')}.querySelector('svg').textContent.includes('seconds')")
+    browser.wait(f"{card('Loss')}.querySelector('svg').textContent.includes('minutes')")
+    assert browser.run(f"{card('Loss')}.querySelectorAll('path.line').length") == 2, "the test's line is there too"
 
 
 @check
@@ -160,7 +161,7 @@ def real_runs_show_every_card(browser, pages):
             if title == "Why single lost" and compare.get("winner") == "single":
                 continue
             assert browser.run(f"{card(title)} !== undefined"), (page, title)
-            assert browser.run(f"[...{card(title)}.querySelectorAll('svg.chart')].every((svg) => svg.querySelectorAll('rect, path, circle').length > 2)"), (page, title, "is empty")
+            assert browser.run(f"[...{card(title)}.querySelectorAll('svg.chart')].every((svg) => svg.querySelectorAll('.line, .dot, .mark, .fill').length > 0)"), (page, title, "is empty")
         text = browser.run("document.body.innerText")
         for word in ("undefined", "NaN", "[object"):
             assert word not in text, (page, word, text[max(0, text.index(word) - 60):][:120])

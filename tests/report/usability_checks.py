@@ -25,6 +25,8 @@ def several_runs_are_tabs(browser, pages):
     browser.run("document.querySelectorAll('[role=tab]')[2].click()")
     assert browser.run("[...document.querySelectorAll('[role=tabpanel]')].map((panel) => panel.hidden)") == [True, True, False]
     browser.wait(f"{card('Roofline')}.querySelectorAll('.mark').length === 4")  # drawn once it has a width
+    assert browser.run("[...document.querySelectorAll('[id]')].every((each) => document.querySelectorAll(`[id='${each.id}']`).length === 1)"), "an id is there twice"
+    assert browser.run("document.getElementById('hatch').closest('[hidden]') === null"), "what a hidden tab holds is not painted elsewhere"
 
 
 @check
@@ -126,7 +128,7 @@ def paper_has_every_run_and_no_controls(browser, pages):
     try:
         assert browser.run("[...document.querySelectorAll('[role=tabpanel]')].every((panel) => panel.getBoundingClientRect().height > 100)")
         assert browser.run("[...document.querySelectorAll('.choice, input[type=search], #theme')].every((control) => control.getBoundingClientRect().height === 0)")
-        assert browser.run("[...document.querySelectorAll('svg.chart')].every((svg) => svg.children.length > 1)"), "a chart was not drawn"
+        assert browser.run("[...document.querySelectorAll('svg.chart')].every((svg) => svg.children.length > 0)"), "a chart was not drawn"
         assert browser.run("document.documentElement.dataset.theme") == "light"
     finally:
         browser.run("window.dispatchEvent(new Event('afterprint'))")
@@ -143,5 +145,5 @@ def a_run_of_100000_steps_opens_at_once(browser, pages):
     assert "least to most" in text, text
     begin = time.time()
     browser.run("document.querySelector('input[value=time_s]').click()")
-    browser.wait(f"{card('Loss')}.querySelector('svg').textContent.includes('seconds')")
+    browser.wait(f"{card('Loss')}.querySelector('svg').textContent.includes('hours')")
     assert time.time() - begin < 2, time.time() - begin

@@ -72,16 +72,14 @@ class Builder {
 
   void add_chunk(int chunk, int chunks) {
     const Program& of = program(chunk);
-    std::size_t base[kRegions] = {};
     for (int region = 1; region < kRegions; ++region) {
       const std::size_t bytes = of.memory.region_bytes[region];
-      base[region] = found_.bytes;
+      base_[region] = found_.bytes;
       if (bytes == 0) continue;
       const std::string name = trifold::name_of(static_cast<Region>(region));
       found_.regions.push_back({chunks > 1 ? fmt::format("chunk {}: {}", chunk, name) : name, found_.bytes, bytes});
       found_.bytes += bytes;
     }
-    base_ = base;
     if (found_.moments.empty()) return;
     for (const Region region : {Region::parameters, Region::gradients, Region::accumulated, Region::optimizer})
       add_flat(of, region);
@@ -227,6 +225,7 @@ class Builder {
       for (std::size_t i = 0; i < owners.size(); ++i) {
         const auto [id, from] = owners[i];
         const int to = i + 1 < owners.size() ? owners[i + 1].second - 1 : last;
+        if (to < from) continue;  // taken over by another output of the same node
         const int made = maker[static_cast<std::size_t>(id)];
         const Node& node = made < 0 ? first_node : of.graph.nodes[static_cast<std::size_t>(made)];
         add_lives({of.graph[id].name, layer_of(of, node), kind_of(of, id, from, to)}, of, block, chunk, from, to);
@@ -307,7 +306,7 @@ class Builder {
   std::map<std::pair<int, int>, std::vector<Visit>> visits_;  // by chunk and micro-batch
   SlottedActions slots_;
   std::map<MemoryOwner, int> owner_at_;
-  const std::size_t* base_ = nullptr;  // of each region of the chunk at hand, in the rank's memory
+  std::size_t base_[kRegions] = {};  // of each region of the chunk at hand, in the rank's memory
 };
 
 }  // namespace

@@ -17,14 +17,14 @@ bool is_place(const std::string& key) {
   return key == "step" || key == "epoch" || key == "phase" || key == "time_s";
 }
 
-void add_line(Metrics& metrics, const ReportJson& line) {
+// `time_s`: of the last line that had one. A test has none of its own: it is drawn where the steps before it ended.
+void add_line(Metrics& metrics, const ReportJson& line, std::optional<double>& time_s) {
   const auto step = line.at("step").get<std::int64_t>();
   const std::string phase = line.value("phase", "train");
   metrics.steps = std::max(metrics.steps, step);
   metrics.epochs = std::max(metrics.epochs, line.value("epoch", std::int64_t{0}));
   const auto time = line.find("time_s");
-  const std::optional<double> time_s =
-      time != line.end() && time->is_number() ? std::optional(time->get<double>()) : std::nullopt;
+  if (time != line.end() && time->is_number()) time_s = time->get<double>();
   for (const auto& [key, value] : line.items()) {
     if (is_place(key)) continue;
     if (value.is_null()) metrics.lost_values += 1;
@@ -93,6 +93,7 @@ Metrics read_metrics(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) fail_input("cannot read '{}'", file.string());
   Metrics metrics;
+  std::optional<double> time_s;
   std::string text;
   for (std::int64_t number = 1; std::getline(in, text); ++number) {
     const bool torn = in.eof();  // the last line, without its newline
@@ -102,7 +103,7 @@ Metrics read_metrics(const std::filesystem::path& file) {
                        (!line.contains("phase") || line["phase"].is_string()) &&
                        (!line.contains("epoch") || line["epoch"].is_number_integer());
     if (whole)
-      add_line(metrics, line);
+      add_line(metrics, line, time_s);
     else if (!torn)
       fail_input("{}:{}: this line is no JSON object with a \"step\"; remove it, then write the report again",
                  file.string(), number);

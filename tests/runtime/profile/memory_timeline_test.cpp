@@ -26,6 +26,7 @@ Job job_with(const PlanConfig& plan) {
 const std::vector<PlanConfig> kMemoryPlans = {{},
                                               {.micro_batches = 2},
                                               {.dp = 2, .zero = 1},
+                                              {.dp = 2, .micro_batches = 2, .zero = 2},
                                               {.dp = 2, .zero = 3},
                                               {.tp = 2},
                                               {.pp = 2, .micro_batches = 4},

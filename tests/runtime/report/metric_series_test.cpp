@@ -72,7 +72,9 @@ TEST_F(MetricSeriesTest, ReadsPhasesAndFigures) {
   const auto json = to_json(metrics);
   EXPECT_EQ(json["series"]["train"]["loss"].dump(), R"({"step":[1],"mean":[2.5],"time_s":[0.25]})");
   EXPECT_EQ(json["series"]["train"]["learning_rate"]["step"].size(), 2u);
-  EXPECT_FALSE(json["series"]["test"]["loss"].contains("time_s"));
+  EXPECT_EQ(json["series"]["test"]["loss"]["time_s"].dump(), "[0.5]") << "when the steps before the test ended";
+  const auto untimed = to_json(read_metrics(write("{\"step\":1,\"loss\":2}\n")));
+  EXPECT_FALSE(untimed["series"]["train"]["loss"].contains("time_s"));
 }
 
 TEST_F(MetricSeriesTest, LeavesOutATornLastLine) {

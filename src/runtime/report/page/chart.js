@@ -10,7 +10,6 @@ function chart({ label, draw }) {
     if (width < 40) return;
     drawn = width;
     svg.selectAll("*").remove();
-    addHatch(svg);
     const height = draw(svg, width);
     svg.attr("viewBox", `0 0 ${width} ${height}`);
   };
@@ -19,14 +18,6 @@ function chart({ label, draw }) {
   followKeys(svg.node());
   figure.redraw = redraw;
   return figure;
-}
-
-// Where nothing is done: a pattern, since no colour says so.
-function addHatch(svg) {
-  const pattern = svg.append("defs").append("pattern").attr("id", "hatch").attr("width", 6).attr("height", 6)
-    .attr("patternUnits", "userSpaceOnUse").attr("patternTransform", "rotate(45)");
-  pattern.append("rect").attr("width", 6).attr("height", 6).style("fill", "var(--page)");
-  pattern.append("line").attr("y2", 6).style("stroke", "var(--c7)").attr("stroke-width", 2).attr("opacity", 0.55);
 }
 
 // Makes every element of the selection a mark: `tip(datum)` is what it shows.

@@ -87,7 +87,7 @@ function trafficCard({ plans }) {
   return card({ title: "What ranks send each other", wide: true, about: "Bytes a step from row to column, collectives counted as rings send them. One shade means the same in all plans.",
     body: element("div", { class: "multiples" }, folded.map((plan) => element("div", {}, element("h4", {}, plan.plan),
       matrixChart({ label: `Bytes that the ranks of ${plan.plan} send each other in a step, ${bytesText(d3.sum(plan.sent_to, (row) => d3.sum(row)))} in all.`,
-        names: plan.sent_to.map((_, i) => String(i)), values: plan.sent_to, rowName: "from rank", columnName: "to rank", text: (value) => bytesText(value).replace(" ", ""), tipText: (value) => `${exact(value)} bytes`, most, side: 230 })))) });
+        names: plan.sent_to.map((_, i) => String(i)), values: plan.sent_to, rowName: "from rank", columnName: "to rank", text: (value) => bytesText(value).replace(" ", "\u202f"), tipText: (value) => `${exact(value)} bytes`, most, side: 230 })))) });
 }
 
 function lossCard({ compare, plans, single }) {

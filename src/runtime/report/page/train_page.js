@@ -44,26 +44,33 @@ function trainTiles({ run, train, test }) {
 // One card a figure, of all the phases that have it; the known ones first.
 function metricCards(series, axis) {
   const names = [...new Set([...Object.keys(metricTitles), ...Object.values(series).flatMap((phase) => Object.keys(phase))])];
+  const unit = axis === "step" ? { name: "step", size: 1 } : timeUnit(d3.max(Object.values(series).flatMap((phase) => Object.values(phase)), (metric) => last(metric.time_s || [0])));
   return names.map((name) => {
     const lines = Object.entries(series).filter(([, phase]) => phase[name]).map(([phase, metrics]) => {
       const metric = metrics[name];
-      return { name: phase, x: metric[axis] || [], y: metric.mean, low: metric.min, high: metric.max,
+      return { name: phase, x: axis === "step" ? metric.step : (metric.time_s || []).map((seconds) => seconds / unit.size), y: metric.mean, low: metric.min, high: metric.max,
         color: curveColors[phase] || "var(--c2)", dots: phase !== "train" && metric.mean.length < 200 };
     }).sort((a, b) => d3.descending(a.name === "train", b.name === "train"));
     if (name === "skipped_updates" && lines.every((line) => line.y.every((value) => value === 0))) return null;  // the loss scale's card says so
-    return lines.some((line) => line.x.length > 0) ? metricCard({ name, lines, axis, series }) : null;
+    return lines.some((line) => line.x.length > 0) ? metricCard({ name, lines, unit, series }) : null;
   }).filter(Boolean);
 }
 
-function metricCard({ name, lines, axis, series }) {
+// What a run of so many seconds is counted in.
+function timeUnit(seconds) {
+  if (seconds >= 7200) return { name: "hours", size: 3600 };
+  return seconds >= 180 ? { name: "minutes", size: 60 } : { name: "seconds", size: 1 };
+}
+
+function metricCard({ name, lines, unit, series }) {
   const title = metricTitles[name] || name.replaceAll("_", " ");
   const values = lines.flatMap((line) => line.y).filter(isNumber);
   const steep = name === "loss" && d3.min(values) > 0 && d3.max(values) / d3.min(values) > 50;
   const place = element("div");
   const draw = (scale) => place.replaceChildren(lineChart({
-    label: `${title} over ${axis === "step" ? "steps" : "time"}: ${lines.map((line) => `${line.name} from ${short(line.y[0])} to ${short(last(line.y))}`).join(", ")}.`,
-    series: lines, xName: axis === "step" ? "step" : "seconds", yName: title, log: scale === "log", highest: name === "accuracy" ? 1 : Infinity,
-    xText: axis === "step" ? grouped : (value) => short(value, 4) }));
+    label: `${title} over ${unit.name === "step" ? "steps" : "time"}: ${lines.map((line) => `${line.name} from ${short(line.y[0])} to ${short(last(line.y))}`).join(", ")}.`,
+    series: lines, xName: unit.name, yName: title, log: scale === "log", highest: name === "accuracy" ? 1 : Infinity,
+    xText: unit.name === "step" ? grouped : (value) => short(value, 4) }));
   draw(steep ? "log" : "linear");
   const skips = ((series.train || {}).skipped_updates || {}).mean;
   const skipped = name !== "loss_scale" || !skips ? "" : last(skips) > 0 ? `${grouped(Math.round(last(skips)))} updates were skipped because gradients overflowed.` : "No update was skipped.";
