@@ -326,6 +326,28 @@ TEST_F(MpiTest, ProfileOfSeveralProcessesIsOne) {
   }
 }
 
+// One of the processes has a clock that is 1000 s ahead, as another machine's may be.
+TEST_F(MpiTest, TraceOfClocksThatAreApartIsByOne) {
+  const std::vector<std::string> ahead = {"unshare", "--time", "--monotonic", "1000"};
+  if (std::system(fmt::format("{} true 2> /dev/null", fmt::join(ahead, " ")).c_str()) != 0)
+    GTEST_SKIP() << "this user may give no process a clock of its own";
+  const std::vector<std::string> profile = {"profile", "job.json", "--plan",      "pp=2,micro_batches=4",
+                                            "--steps", "6",        "--no-report", "--json"};
+  std::vector<std::string> arguments = profile;
+  arguments.insert(arguments.end(), {":", "-np", "1"});
+  arguments.insert(arguments.end(), ahead.begin(), ahead.end());
+  arguments.push_back(TRIFOLD_PROGRAM);
+  arguments.insert(arguments.end(), profile.begin(), profile.end());
+  const ProgramResult result =
+      RunningProgram({.arguments = arguments, .under = mpirun(1), .directory = directory()}).wait(120s);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json trace = last_json(trifold({"trace", "runs/job-profile", "--json"}).out);
+  EXPECT_LT(trace["span_ms"], 100e3);
+  EXPECT_GT(trace["arrows"]["message"]["matched"], 0);
+  EXPECT_LE(trace["arrows"]["message"]["most_backwards_us"].get<double>(),
+            trace["notes"]["clock_uncertainty_us"].get<double>());
+}
+
 TEST_F(MpiTest, TrainAndCheckSayHowRanksLie) {
   const ProgramResult result = train_in(2, "dp=2,tp=2");
   EXPECT_EQ(result.exit_code, 0) << result.err;

@@ -40,6 +40,7 @@ StepFile::StepFile() {
 }
 
 void StepFile::put(std::span<const std::byte> data) {
+  if (data.empty()) return;  // C's functions take no null pointer, even for no bytes
   if (std::fwrite(data.data(), 1, data.size(), file_.get()) != data.size())
     fail_runtime("cannot write the steps of this process to '{}': is the disk full?",
                  std::filesystem::temp_directory_path().string());
@@ -62,7 +63,7 @@ void StepFile::rewind() {
 }
 
 std::size_t StepFile::read(std::span<std::byte> data) {
-  return std::fread(data.data(), 1, data.size(), file_.get());
+  return data.empty() ? 0 : std::fread(data.data(), 1, data.size(), file_.get());
 }
 
 // A piece of no bytes is the end.

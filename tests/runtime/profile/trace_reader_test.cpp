@@ -129,16 +129,17 @@ TEST(TraceReader, GivesWhatItReadOfAFileThatIsCutOff) {
 }
 
 TEST(TraceReader, SaysWhereAFileIsBroken) {
-  std::string text = trace_of(step_events(0, 0));
-  text.replace(text.find("\"update\""), 1, "}");
+  const std::vector<std::string> events = joined(step_events(1, 0), step_events(0, 0));
+  std::string text = trace_of(events);
+  text.replace(text.rfind("\"update\""), 1, "}");
   EXPECT_NE(read_text(text).fault.find("is no JSON any more at byte "), std::string::npos) << read_text(text).fault;
-  EXPECT_NE(read_text(text).fault.find("line 11"), std::string::npos) << read_text(text).fault;
-  const TraceSummary no_duration = read_text(
-      trace_of(joined(step_events(0, 0), {R"({"ph":"X","name":"x","cat":"forward","pid":0,"tid":0,"ts":3})"})));
-  EXPECT_NE(no_duration.fault.find("event 12 ('x', phase X) has no \"dur\""), std::string::npos) << no_duration.fault;
-  const TraceSummary twice =
-      read_text(trace_of(joined(step_events(0, 0), {arrow_event('s', 1, 10), arrow_event('s', 1, 20)})));
+  EXPECT_NE(read_text(text).fault.find("line 22"), std::string::npos) << read_text(text).fault;
+  const TraceSummary no_duration =
+      read_text(trace_of(joined(events, {R"({"ph":"X","name":"x","cat":"forward","pid":0,"tid":0,"ts":3})"})));
+  EXPECT_NE(no_duration.fault.find("event 23 ('x', phase X) has no \"dur\""), std::string::npos) << no_duration.fault;
+  const TraceSummary twice = read_text(trace_of(joined(events, {arrow_event('s', 1, 10), arrow_event('s', 1, 20)})));
   EXPECT_NE(twice.fault.find("arrow 1 has two begins"), std::string::npos) << twice.fault;
+  EXPECT_NE(error_of(trace_of(step_events(0, 0)).substr(0, 900)).find("no whole step was read"), std::string::npos);
 }
 
 TEST(TraceReader, RefusesWhatHasNoSteps) {
