@@ -16,6 +16,7 @@
 #include "runtime/core/error.h"
 #include "runtime/report/environment.h"
 #include "runtime/report/report.h"
+#include "runtime/train/device_choice.h"
 
 namespace trifold {
 namespace {
@@ -34,6 +35,9 @@ struct ProfileCommand {
   void run() {
     refuse_several_processes("profile");
     const Job loaded = job.load();
+    if (!chooses_gpus(loaded.plan.device) && (table.group == ProfileGroup::launch || !options.gpu.empty()))
+      fail_input(
+          "--gpu and --group launch are for ranks that are GPUs, but these are the CPU's; --devices cuda names GPUs");
     const fs::path folder = fs::path(runs) / (loaded.name + "-profile");
     if (fs::exists(folder / "metrics.jsonl"))
       fail_input("'{}' holds a training run; choose another folder with --runs", folder.string());
@@ -60,7 +64,8 @@ void add_profile_command(CLI::App& app) {
   static const std::map<std::string, ProfileGroup> kGroups = {{"none", ProfileGroup::none},
                                                               {"kernel", ProfileGroup::kernel},
                                                               {"layer", ProfileGroup::layer},
-                                                              {"phase", ProfileGroup::phase}};
+                                                              {"phase", ProfileGroup::phase},
+                                                              {"launch", ProfileGroup::launch}};
   static const std::map<std::string, ProfileSort> kSorts = {
       {"total", ProfileSort::total}, {"calls", ProfileSort::calls}, {"mean", ProfileSort::mean},
       {"flops", ProfileSort::flops}, {"bytes", ProfileSort::bytes}, {"gflops", ProfileSort::gflops},
@@ -72,13 +77,17 @@ void add_profile_command(CLI::App& app) {
   sub->add_option("--steps", command->options.steps, "steps that are measured (default 20)")
       ->check(CLI::PositiveNumber);
   sub->add_option("--warmup", command->options.warmup, "steps before them (default 3)")->check(CLI::NonNegativeNumber);
-  sub->add_option("--group", command->table.group, "what a line is: kernel (default), layer, phase, none")
+  sub->add_option("--group", command->table.group,
+                  "what a line is: kernel (default), layer, phase, none; of GPUs also launch")
       ->transform(CLI::CheckedTransformer(kGroups));
   sub->add_option("--sort", command->table.sort,
                   "total (default), calls, mean, flops, bytes, gflops, gbps, roof (furthest from it first)")
       ->transform(CLI::CheckedTransformer(kSorts));
   sub->add_option("--top", command->table.top, "lines to show (default 25; 0: all)")->check(CLI::NonNegativeNumber);
   sub->add_option("--csv", command->csv, "also writes every line to this file");
+  sub->add_option("--gpu", command->options.gpu,
+                  "whose data sheet GPUs are held against, and simulated ones estimated by: t4, a10, a100, l4, l40s, "
+                  "rtx4090, h100 (default: the GPU itself; of simulated ones a100)");
   sub->add_flag("!--no-trace", command->trace, "writes no trace.json");
   sub->add_flag("--no-report", command->no_report, "writes no report.html");
   sub->add_option("--runs", command->runs, "folder of all runs (default: runs)");
