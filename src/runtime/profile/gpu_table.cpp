@@ -43,9 +43,8 @@ std::string short_count(double value) {
   return fmt::format("{:.0f}", value);
 }
 
-template <class... Values>
-std::string or_dash(fmt::format_string<Values...> format, Values... values) {
-  return ((values > 0) && ...) ? fmt::format(format, values...) : std::string("-");
+std::string or_dash(const char* format, double value) {
+  return value > 0 ? fmt::format(fmt::runtime(format), value) : std::string("-");
 }
 
 std::string size_text(const std::array<int, 3>& size) {
@@ -94,7 +93,8 @@ TextTable simulated_table(const Profile& profile, const std::vector<ProfileRow>&
   for (const ProfileRow& row : rows) {
     const GpuKernel all = row.gpu.all();
     table.add(joined(
-        {name_of(profile, row, group), std::to_string(row.calls), short_count(double(all.launches))}, count_cells(all),
+        {name_of(profile, row, group), std::to_string(row.calls), short_count(static_cast<double>(all.launches))},
+        count_cells(all),
         {or_dash("{:.3f}", row.flops / 1e9), or_dash("{:.2f}", row.bytes / 1e6), or_dash("{:.1f}", row.intensity()),
          fmt::format("{:.4f}", row.total_ms), fmt::format("{:.1f} %", 100 * row.total_ms / profile.all_ms()),
          or_dash("{:.0f} %", row.roof_percent()), row.bound}));
@@ -107,7 +107,7 @@ TextTable timed_table(const Profile& profile, const std::vector<ProfileRow>& row
                    "FLOP/B", "roof", "occup.", "bound"});
   for (const ProfileRow& row : rows) {
     const GpuKernel all = row.gpu.all();
-    table.add({name_of(profile, row, group), std::to_string(row.calls), short_count(double(all.launches)),
+    table.add({name_of(profile, row, group), std::to_string(row.calls), short_count(static_cast<double>(all.launches)),
                fmt::format("{:.2f}", row.total_ms), fmt::format("{:.4f}", row.mean_ms()),
                fmt::format("{:.4f}", row.min_ms), fmt::format("{:.4f}", row.max_ms),
                fmt::format("{:.1f} %", 100 * row.total_ms / profile.all_ms()), or_dash("{:.1f}", row.gflops()),
@@ -137,8 +137,8 @@ TextTable launch_table(const Profile& profile, std::span<const GpuKernel> kernel
                                             std::to_string(kernel.launches),
                                             size_text(kernel.grid),
                                             size_text(kernel.block),
-                                            or_dash("{}", kernel.registers),
-                                            or_dash("{}", kernel.shared_bytes)};
+                                            or_dash("{:.0f}", kernel.registers),
+                                            or_dash("{:.0f}", static_cast<double>(kernel.shared_bytes))};
     table.add(simulated ? joined(cells, count_cells(kernel), {""})
                         : joined(cells,
                                  {fmt::format("{:.2f}", kernel.total_ms),
@@ -214,7 +214,7 @@ Json kernel_json(const GpuKernel& kernel, bool simulated) {
   return json;
 }
 
-std::string quoted(const std::string& text) {
+std::string csv_cell(const std::string& text) {
   return text.find_first_of(",\"\n") == std::string::npos ? text : Json(text).dump();
 }
 
@@ -303,8 +303,8 @@ std::string gpu_to_csv_text(const Profile& profile) {
       times);
   for (const ProfileRow& row : profile.rows) {
     const GpuKernel all = row.gpu.all();
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", quoted(row.name),
-                        quoted(row.implementation), quoted(row.layer), row.phase, row.rank, row.calls, row.total_ms,
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(row.name),
+                        csv_cell(row.implementation), csv_cell(row.layer), row.phase, row.rank, row.calls, row.total_ms,
                         row.mean_ms(), row.total_ms / profile.all_ms(), row.flops, row.bytes, row.roof_percent(),
                         row.bound, all.launches, all.counted, all.occupancy, row.gpu.copied_bytes,
                         all.counts.warp_instructions, lane_percent(all.counts), all.counts.read_sectors,
