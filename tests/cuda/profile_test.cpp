@@ -70,8 +70,8 @@ Sums of_nodes(const Profile& profile) {
 }
 
 struct Counted {
-  Sums nodes;      // by the profile
-  Sums simulator;  // by the simulator, with what comes before the steps
+  Sums nodes = {};      // by the profile
+  Sums simulator = {};  // by the simulator, with what comes before the steps
 };
 Counted count(const Job& job, int steps) {
   gpusim_client::statistics(true);
@@ -245,7 +245,7 @@ TEST_F(CudaProfileCommand, ShowsReplicas) {
   const ProgramResult result =
       trifold({"profile", "job.json", "--devices", "cuda:2", "--plan", "dp=2", "--steps", "2", "--csv", "lines.csv"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  for (const char* part : {"ESTIMATE:", "of an A100", "on 2 GPUs", "no CUDA graphs", "warp instr", "est. ms",
+  for (const char* part : {"ESTIMATE for an A100", "on 2 GPUs", "not replayed as a CUDA graph", "warp instr", "est. ms",
                            "conv2d.forward", "all_reduce", "copy to the GPU"})
     EXPECT_TRUE(says(result.out, part));
   std::ifstream csv(directory() / "lines.csv");
@@ -258,7 +258,8 @@ TEST_F(CudaProfileCommand, GroupsByLaunchAndNamesAGpu) {
   const ProgramResult result =
       trifold({"profile", "job.json", "--devices", "cuda", "--steps", "1", "--group", "launch", "--gpu", "h100"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  for (const char* part : {"of an H100", "registers", "cudnnConvolution"}) EXPECT_TRUE(says(result.out, part));
+  for (const char* part : {"ESTIMATE for an H100", "registers", "cudnnConvolution"})
+    EXPECT_TRUE(says(result.out, part));
 }
 
 TEST_F(CudaProfileCommand, RefusesWhatItDoesNotKnow) {

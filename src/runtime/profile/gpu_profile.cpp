@@ -87,7 +87,9 @@ Profile profile_gpus(const Job& given, const ProfileOptions& options) {
   for (int rank = 0; rank < found.ranks; ++rank) devices.push_back(&model.chunks(rank).front()->device());
   const std::unique_ptr<ActivityRecorder> recorder = find_gpus().plugin->make_recorder(devices);
   const GpuSpec* gpu = choose_spec(options.gpu, recorder->simulated());
-  found.gpu = GpuProfile{.device = find_gpus().plugin->gpus().front().name,
+  const GpuInfo info = find_gpus().plugin->gpus().front();
+  found.gpu = GpuProfile{.device = info.name,
+                         .multiprocessors = info.multiprocessors,
                          .simulated = recorder->simulated(),
                          .method = recorder->method(),
                          .why_not_better = recorder->why_not(),

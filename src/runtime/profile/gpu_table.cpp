@@ -150,45 +150,45 @@ TextTable launch_table(const Profile& profile, std::span<const GpuKernel> kernel
   return table;
 }
 
+std::string data_sheet(const GpuProfile::Spec& spec) {
+  return fmt::format("{:.1f} TFLOP/s fp32, {:.1f} fp16 and bf16, {:.0f} GB/s by its data sheet", spec.fp32_gflops / 1e3,
+                     spec.half_gflops / 1e3, spec.memory_gbps);
+}
+
 std::string heading(const Profile& profile) {
   const GpuProfile& gpu = *profile.gpu;
-  const GpuProfile::Spec& spec = gpu.spec;
-  const std::string sheet =
-      spec.name.empty() ? ""
-                        : fmt::format("{} by its data sheet: {:.1f} TFLOP/s fp32, {:.1f} fp16 and bf16, {:.0f} GB/s",
-                                      spec.name, spec.fp32_gflops / 1e3, spec.half_gflops / 1e3, spec.memory_gbps);
-  std::string text;
+  const bool known = !gpu.spec.name.empty();
+  std::string text = gpu.device;
   if (gpu.simulated)
     text = fmt::format(
-        "ESTIMATE: {} is a simulated GPU, which has no times. Counts are exact; columns with \"est.\" are what the "
-        "limits\n"
-        "of an {} would allow at best, not a measurement.\n\n",
-        gpu.device, sheet);
+        "ESTIMATE for an {0} ({1}):\n{2} is a simulated GPU, which has no times. Counts are exact; columns with "
+        "\"est.\" are "
+        "what an {0} would need at least, not a measurement.",
+        gpu.spec.name, data_sheet(gpu.spec), gpu.device);
+  else if (known)
+    text += fmt::format(" ({})", data_sheet(gpu.spec));
   else
-    text = fmt::format("{}{}\n\n", gpu.device,
-                       sheet.empty()
-                           ? ": not in the list of known GPUs, so nothing is held against roofs (--gpu names one)"
-                           : "; " + sheet);
-  text += fmt::format(
-      "{}: {} steps of {} images on {} GPU{}, {}{:.3f} ms a step; noted by {}, node by node: no CUDA graphs\n",
-      profile.job, profile.steps, profile.batch, profile.ranks, profile.ranks == 1 ? "" : "s",
-      gpu.simulated ? "est. " : "", profile.wall_ms / profile.steps, gpu.method);
+    text += " is not in the list of known GPUs, so nothing is held against roofs; --gpu names one";
+  text += fmt::format("\n\n{}: {} step{} of {} images on {} GPU{}, {}{:.3f} ms a step\n", profile.job, profile.steps,
+                      profile.steps == 1 ? "" : "s", profile.batch, profile.ranks, profile.ranks == 1 ? "" : "s",
+                      gpu.simulated ? "est. " : "", profile.wall_ms / profile.steps);
+  text += fmt::format("noted by {}; every node was launched by itself, not replayed as a CUDA graph\n", gpu.method);
   if (!gpu.why_not_better.empty()) text += fmt::format("single kernels are not seen: {}\n", gpu.why_not_better);
-  return text;
+  return text + "\n";
 }
 
 std::string footing(const Profile& profile) {
   if (profile.gpu->simulated)
-    return "\nlanes: active ones of a warp; sectors: 32 bytes of global memory; x ideal: sectors by those that the "
-           "bytes\n"
-           "asked for fill; conflicts: extra passes over shared memory; occup.: warps that fit onto a multiprocessor.\n"
-           "Grids are those of a GPU with 4 multiprocessors. Kernels of cuDNN, cuBLAS and NCCL have no counts.\n";
+    return fmt::format(
+        "\nlanes: active ones of a warp; sectors: 32 bytes of global memory; x ideal: sectors by those that the bytes "
+        "asked for\nfill; conflicts: extra passes over shared memory; occup.: warps that fit onto a multiprocessor at "
+        "once. Grids are\nthose of a GPU with {} multiprocessors. Kernels of cuDNN, cuBLAS and NCCL are not "
+        "interpreted: they have no counts.\n",
+        profile.gpu->multiprocessors);
+  double idle = 0;
+  for (const ProfileRow& row : profile.rows) idle += row.phase == "idle" ? row.total_ms : 0;
   return fmt::format("\n{:.1f} % of the GPUs' time is in the lines of kernels and copies; the rest is \"idle\".\n",
-                     100 * (1 - [&] {
-                       double idle = 0;
-                       for (const ProfileRow& row : profile.rows) idle += row.phase == "idle" ? row.total_ms : 0;
-                       return idle / profile.all_ms();
-                     }()));
+                     100 * (1 - idle / profile.all_ms()));
 }
 
 Json counts_json(const GpuKernel& kernel) {

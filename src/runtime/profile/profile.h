@@ -54,6 +54,7 @@ struct GpuProfile {
     double fp32_gflops = 0, half_gflops = 0, memory_gbps = 0;
   };
   std::string device = {};          // "NVIDIA A100-SXM4-80GB"
+  int multiprocessors = 0;          // of it
   bool simulated = false;           // there are no times: all of them are estimates, by the spec
   std::string method = {};          // "CUPTI", "CUDA events"
   std::string why_not_better = {};  // "" of CUPTI

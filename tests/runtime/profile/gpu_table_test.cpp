@@ -65,7 +65,7 @@ using Cells = std::vector<std::string>;
 
 TEST(GpuTable, ShowsMeasuredTimes) {
   const std::string text = to_text(made_up(false), {.group = ProfileGroup::phase});
-  EXPECT_TRUE(says(text, "NVIDIA A100-SXM4-80GB; A100 by its data sheet: 19.5 TFLOP/s fp32"));
+  EXPECT_TRUE(says(text, "NVIDIA A100-SXM4-80GB (19.5 TFLOP/s fp32"));
   EXPECT_TRUE(says(text, "60.0 % of the GPUs' time is in the lines of kernels and copies"));
   EXPECT_EQ(text.find("est."), std::string::npos);
   EXPECT_EQ(cells_of(text, "forward"), (Cells{"2", "4", "6.00", "3.0000", "2.0000", "4.0000", "60.0", "%", "2000.0",
@@ -74,7 +74,7 @@ TEST(GpuTable, ShowsMeasuredTimes) {
 
 TEST(GpuTable, MarksEstimates) {
   const std::string text = to_text(made_up(true), {.group = ProfileGroup::phase});
-  EXPECT_TRUE(says(text, "ESTIMATE: gpusim 7.5 is a simulated GPU"));
+  EXPECT_TRUE(says(text, "ESTIMATE for an A100"));
   for (const char* head : {"est. ms", "est. share", "est. roof", "est. bound"}) EXPECT_TRUE(says(text, head));
   EXPECT_EQ(text.find("total ms"), std::string::npos);
   EXPECT_EQ(cells_of(text, "forward"),
