@@ -63,6 +63,10 @@ std::string name_of(const Profile& profile, const ProfileRow& row, ProfileGroup 
   return name;
 }
 
+const char* head_of(ProfileGroup group) {
+  return group == ProfileGroup::layer ? "layer" : group == ProfileGroup::phase ? "phase" : "kernel";
+}
+
 // What is counted of a launch, as cells.
 std::vector<std::string> count_heads() {
   return {"warp instr", "lanes", "rd sectors", "wr sectors", "x ideal", "conflicts", "occup."};
@@ -88,14 +92,14 @@ std::vector<std::string> joined(std::vector<std::string> a, const std::vector<st
 }
 
 TextTable simulated_table(const Profile& profile, const std::vector<ProfileRow>& rows, ProfileGroup group) {
-  TextTable table(joined({"kernel", "calls", "launches"}, count_heads(),
-                         {"GFLOP", "MB", "FLOP/B", "est. ms", "est. share", "est. roof", "est. bound"}));
+  TextTable table(joined({head_of(group), "calls", "launches"}, count_heads(),
+                         {"FLOP", "bytes", "FLOP/B", "est. ms", "est. share", "est. roof", "est. bound"}));
   for (const ProfileRow& row : rows) {
     const GpuKernel all = row.gpu.all();
     table.add(joined(
         {name_of(profile, row, group), std::to_string(row.calls), short_count(static_cast<double>(all.launches))},
         count_cells(all),
-        {or_dash("{:.3f}", row.flops / 1e9), or_dash("{:.2f}", row.bytes / 1e6), or_dash("{:.1f}", row.intensity()),
+        {short_count(row.flops), short_count(row.bytes), or_dash("{:.1f}", row.intensity()),
          fmt::format("{:.4f}", row.total_ms), fmt::format("{:.1f} %", 100 * row.total_ms / profile.all_ms()),
          or_dash("{:.0f} %", row.roof_percent()), row.bound}));
   }
@@ -103,7 +107,7 @@ TextTable simulated_table(const Profile& profile, const std::vector<ProfileRow>&
 }
 
 TextTable timed_table(const Profile& profile, const std::vector<ProfileRow>& rows, ProfileGroup group) {
-  TextTable table({"kernel", "calls", "launches", "total ms", "mean", "min", "max", "share", "GFLOP/s", "GB/s",
+  TextTable table({head_of(group), "calls", "launches", "total ms", "mean", "min", "max", "share", "GFLOP/s", "GB/s",
                    "FLOP/B", "roof", "occup.", "bound"});
   for (const ProfileRow& row : rows) {
     const GpuKernel all = row.gpu.all();

@@ -1,5 +1,5 @@
-// A tool that NVTX loads into a program (NVTX_INJECTION64_PATH): it notes the ranges that are pushed and popped, for
-// tests.
+// A tool that NVTX loads into a program (NVTX_INJECTION64_PATH): it notes the ranges of one domain that are pushed and
+// popped, for tests. Other domains are those of libraries that the program is made of (CUB).
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -26,13 +26,24 @@ void note(const std::string& what) {
   log().text += std::to_string(thread) + " " + what + "\n";
 }
 
-int NVTX_API push(nvtxDomainHandle_t, const nvtxEventAttributes_t* attributes) {
-  note(std::string("push ") + attributes->message.ascii);
+constexpr const char* kDomain = "trifold";
+
+nvtxDomainHandle_t noted_domain() {
+  static char one;
+  return reinterpret_cast<nvtxDomainHandle_t>(&one);
+}
+
+nvtxDomainHandle_t NVTX_API create_domain(const char* name) {
+  return std::strcmp(name, kDomain) == 0 ? noted_domain() : nullptr;
+}
+
+int NVTX_API push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t* attributes) {
+  if (domain == noted_domain()) note(std::string("push ") + attributes->message.ascii);
   return 0;
 }
 
-int NVTX_API pop(nvtxDomainHandle_t) {
-  note("pop");
+int NVTX_API pop(nvtxDomainHandle_t domain) {
+  if (domain == noted_domain()) note("pop");
   return 0;
 }
 
@@ -49,7 +60,8 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(N
   NvtxFunctionTable table = nullptr;
   unsigned entries = 0;
   if (!callbacks || !callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &table, &entries)) return 0;
-  if (entries <= NVTX_CBID_CORE2_DomainRangePop) return 0;
+  if (entries <= NVTX_CBID_CORE2_DomainCreateA) return 0;
+  answer(table, NVTX_CBID_CORE2_DomainCreateA, create_domain);
   answer(table, NVTX_CBID_CORE2_DomainRangePushEx, push);
   answer(table, NVTX_CBID_CORE2_DomainRangePop, pop);
   return 1;

@@ -78,8 +78,8 @@ TEST(GpuTable, MarksEstimates) {
   for (const char* head : {"est. ms", "est. share", "est. roof", "est. bound"}) EXPECT_TRUE(says(text, head));
   EXPECT_EQ(text.find("total ms"), std::string::npos);
   EXPECT_EQ(cells_of(text, "forward"),
-            (Cells{"2", "4",      "100",     "50",  "%",      "150",  "50", "2.00", "3", "75",
-                   "%", "12.000", "3000.00", "4.0", "6.0000", "60.0", "%",  "50",   "%", "memory"}));
+            (Cells{"2", "4",     "100",  "50",  "%",      "150",  "50", "2.00", "3", "75",
+                   "%", "12.0G", "3.0G", "4.0", "6.0000", "60.0", "%",  "50",   "%", "memory"}));
   const auto json = nlohmann::json::parse(to_json_text(made_up(true)));
   EXPECT_EQ(json["times"], "estimate for an A100");
   EXPECT_EQ(json["kernels"][0]["estimate"], true);
