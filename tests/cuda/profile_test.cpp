@@ -12,7 +12,9 @@
 #include "gpusim/include/gpusim_client.h"
 #include "kernels/gpu_plugin.h"
 #include "runtime/compare/traffic.h"
+#include "runtime/profile/gpu_rows.h"
 #include "runtime/train/folded_model.h"
+#include "runtime/train/job_data.h"
 #include "support/folding.h"
 #include "support/job_fixture.h"
 #include "support/networks.h"
@@ -155,6 +157,45 @@ TEST(CudaProfile, KnowsWhatAKernelTakes) {
       EXPECT_LE(lane_percent(kernel.counts), 100) << kernel.name;
     }
   EXPECT_GT(own, 3);
+}
+
+// As on a real GPU, with the simulated clock's times: lines and idle time are all of the wall's.
+TEST(CudaProfile, TimedLinesAddUp) {
+  const Job job = gpu_job({.dp = 2});
+  FoldedModel model(job);
+  model.initialize(1);
+  const auto loader = make_training_loader(job, open_split(job, Split::train), 0, 0, model.batch_share());
+  const auto recorder =
+      find_gpus().plugin->make_recorder({&model.chunks(0).front()->device(), &model.chunks(1).front()->device()});
+  std::vector<SpanLog> logs = {SpanLog(0, recorder.get()), SpanLog(1, recorder.get())};
+  GpuRows rows(model, true, find_gpu_spec("a100"));
+  constexpr int kSteps = 2;
+  constexpr double kWallMs = 1000;  // far more than the steps take
+  model.time_steps(true, logs);
+  for (int step = 0; step < kSteps; ++step) {
+    model.start_step(&loader->next(), {.seed = 1, .learning_rate = 0.01, .updates = step + 1});
+    loader->release();
+    model.finish_step();
+    rows.add_step(logs, recorder->take());
+    for (SpanLog& log : logs) log.clear();
+  }
+  model.time_steps(false);
+  std::map<int, double> ms;
+  std::map<int, double> idle;
+  for (const ProfileRow& row : rows.rows(kWallMs)) {
+    ms[row.rank] += row.total_ms;
+    if (row.phase == "idle") idle[row.rank] = row.total_ms;
+    EXPECT_LE(row.min_ms, row.mean_ms() + 1e-9) << row.name;
+    EXPECT_GE(row.max_ms, row.mean_ms() - 1e-9) << row.name;
+    EXPECT_GT(row.total_ms, 0) << row.name;
+    EXPECT_TRUE(row.name != "all_reduce" || row.bound == "waiting");
+  }
+  ASSERT_EQ(ms.size(), 2u);
+  for (const auto& [rank, sum] : ms) {
+    EXPECT_GE(sum, kWallMs - 1e-6) << "copies may overlap kernels: never less";
+    EXPECT_NEAR(sum, kWallMs, 0.01 * kWallMs) << rank;
+    EXPECT_LT(idle[rank], kWallMs) << rank;
+  }
 }
 
 // --- without CUPTI
