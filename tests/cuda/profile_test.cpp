@@ -187,7 +187,7 @@ TEST(CudaProfile, TimedLinesAddUp) {
     if (row.phase == "idle") idle[row.rank] = row.total_ms;
     EXPECT_LE(row.min_ms, row.mean_ms() + 1e-9) << row.name;
     EXPECT_GE(row.max_ms, row.mean_ms() - 1e-9) << row.name;
-    EXPECT_GT(row.total_ms, 0) << row.name;
+    EXPECT_GE(row.total_ms, 0) << row.name;
     EXPECT_TRUE(row.name != "all_reduce" || row.bound == "waiting");
   }
   ASSERT_EQ(ms.size(), 2u);
