@@ -9,6 +9,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/device_groups.h"
+#include "runtime/core/device_activity.h"
 
 namespace trifold {
 
@@ -33,6 +34,23 @@ class GpuPlugin {
   // A rank's way to the other ranks' GPUs, not connected yet. `routes` are those that this rank has a part in.
   virtual std::unique_ptr<DeviceGroups> make_groups(const RankGroups& ranks, Device& device,
                                                     std::vector<Route> routes) = 0;
+  // Notes what these devices do from now on. One at a time.
+  virtual std::unique_ptr<ActivityRecorder> make_recorder(std::vector<Device*> devices) = 0;
+  // A name for what this thread gives to GPUs until pop_range(), for tools that watch them (NVTX). They nest.
+  virtual void push_range(const std::string& name) = 0;
+  virtual void pop_range() noexcept = 0;
+};
+
+// A named range, as long as this object lives.
+class GpuRange {
+ public:
+  GpuRange(GpuPlugin& plugin, const std::string& name) : plugin_(plugin) { plugin.push_range(name); }
+  ~GpuRange() { plugin_.pop_range(); }
+  GpuRange(const GpuRange&) = delete;
+  GpuRange& operator=(const GpuRange&) = delete;
+
+ private:
+  GpuPlugin& plugin_;
 };
 
 struct GpuSearch {

@@ -17,6 +17,7 @@
 #include "runtime/core/error.h"
 #include "runtime/report/environment.h"
 #include "runtime/report/report.h"
+#include "runtime/train/device_choice.h"
 
 namespace trifold {
 namespace {
@@ -41,6 +42,12 @@ struct ProfileCommand {
 
   void run_here(const World* world) {
     const Job loaded = job.load();
+    const bool gpus = chooses_gpus(loaded.plan.device);
+    if (!gpus && (table.group == ProfileGroup::launch || !options.gpu.empty()))
+      fail_input(
+          "--gpu and --group launch are for ranks that are GPUs, but these are the CPU's; --devices cuda names GPUs");
+    if (gpus && options.alone) fail_input("--alone runs kernels of the CPU; leave it out, or use --devices cpu");
+    if (gpus && world != nullptr) fail_input("profile takes the GPUs of one process; start it without mpirun");
     options.world = world;
     if (world == nullptr || world->first()) return write(loaded);
     if (trace) options.trace = "trace.json";  // process 0 writes it
@@ -74,7 +81,8 @@ void add_profile_command(CLI::App& app) {
   static const std::map<std::string, ProfileGroup> kGroups = {{"none", ProfileGroup::none},
                                                               {"kernel", ProfileGroup::kernel},
                                                               {"layer", ProfileGroup::layer},
-                                                              {"phase", ProfileGroup::phase}};
+                                                              {"phase", ProfileGroup::phase},
+                                                              {"launch", ProfileGroup::launch}};
   static const std::map<std::string, ProfileSort> kSorts = {
       {"total", ProfileSort::total}, {"calls", ProfileSort::calls}, {"mean", ProfileSort::mean},
       {"flops", ProfileSort::flops}, {"bytes", ProfileSort::bytes}, {"gflops", ProfileSort::gflops},
@@ -86,7 +94,8 @@ void add_profile_command(CLI::App& app) {
   sub->add_option("--steps", command->options.steps, "steps that are measured (default 20)")
       ->check(CLI::PositiveNumber);
   sub->add_option("--warmup", command->options.warmup, "steps before them (default 3)")->check(CLI::NonNegativeNumber);
-  sub->add_option("--group", command->table.group, "what a line is: kernel (default), layer, phase, none")
+  sub->add_option("--group", command->table.group,
+                  "what a line is: kernel (default), layer, phase, none; of GPUs also launch")
       ->transform(CLI::CheckedTransformer(kGroups));
   sub->add_option("--sort", command->table.sort,
                   "total (default), calls, mean, flops, bytes, gflops, gbps, roof (furthest from it first)")
@@ -95,6 +104,9 @@ void add_profile_command(CLI::App& app) {
   sub->add_flag("--alone", command->options.alone,
                 "also runs every convolution and matrix product by itself, to compare with the step's");
   sub->add_option("--csv", command->csv, "also writes every line to this file");
+  sub->add_option("--gpu", command->options.gpu,
+                  "whose data sheet GPUs are held against, and simulated ones estimated by: t4, a10, a100, l4, l40s, "
+                  "rtx4090, h100 (default: the GPU itself; of simulated ones a100)");
   sub->add_flag("!--no-trace", command->trace, "writes no trace.json");
   sub->add_flag("--no-report", command->no_report, "writes no report.html");
   sub->add_option("--runs", command->runs, "folder of all runs (default: runs)");

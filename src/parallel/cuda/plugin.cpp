@@ -4,6 +4,8 @@
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/gpu_plugin.h"
 #include "parallel/cuda/nccl_groups.h"
+#include "runtime/core/cuda/cuda_recorder.h"
+#include "runtime/core/cuda/nvtx_range.h"
 
 namespace trifold::cuda {
 
@@ -39,6 +41,15 @@ class CudaPlugin final : public GpuPlugin {
                                             std::vector<Route> routes) override {
     return std::make_unique<NcclGroups>(ranks, static_cast<CudaDevice&>(device), std::move(routes));
   }
+
+  std::unique_ptr<ActivityRecorder> make_recorder(std::vector<Device*> devices) override {
+    std::vector<CudaDevice*> of_cuda;
+    for (Device* device : devices) of_cuda.push_back(static_cast<CudaDevice*>(device));
+    return cuda::make_recorder(std::move(of_cuda));
+  }
+
+  void push_range(const std::string& name) override { push_nvtx_range(name.c_str()); }
+  void pop_range() noexcept override { pop_nvtx_range(); }
 
  private:
   std::vector<std::unique_ptr<CudaDevice>> devices_;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/gpu_plugin.h"
 #include "kernels/ops/collective.h"
 #include "kernels/ops/gradient_exchange.h"
 #include "kernels/ops/optimizer.h"
@@ -26,6 +27,37 @@ std::vector<float> download_floats(Device& device, const std::byte* from, const 
   std::ranges::transform(halves, values.begin(), desc.dtype == DType::f16 ? float_from_f16 : float_from_bf16);
   return values;
 }
+
+// "conv1 conv2d.forward"
+std::string label_of(const Graph& graph, const Node& node) {
+  std::string label = node.layer < 0 ? "" : graph.layers[static_cast<std::size_t>(node.layer)].id + " ";
+  return label.append(node.op->name());
+}
+
+const std::string& phase_of(const Node& node) {
+  static const std::string kForward = "forward";
+  static const std::string kBackward = "backward";
+  static const std::string kUpdate = "update";
+  return node.phase == Phase::forward ? kForward : node.phase == Phase::update ? kUpdate : kBackward;
+}
+
+// Marks what a device is given as a node's, as long as this object lives.
+class Tagged {
+ public:
+  Tagged(const SpanLog* log, Device& device, std::size_t node)
+      : recorder_(log == nullptr ? nullptr : log->recorder()), device_(device) {
+    if (recorder_ != nullptr) recorder_->enter(device, log->tag(node));
+  }
+  ~Tagged() {
+    if (recorder_ != nullptr) recorder_->leave(device_);
+  }
+  Tagged(const Tagged&) = delete;
+  Tagged& operator=(const Tagged&) = delete;
+
+ private:
+  ActivityRecorder* recorder_;
+  Device& device_;
+};
 
 }  // namespace
 
@@ -54,8 +86,8 @@ std::size_t ModelMemory::total_bytes() const {
 }
 
 template <class Belongs>
-Executable::Sequence Executable::sequence_of(Belongs belongs) const {
-  Sequence sequence;
+Executable::Sequence Executable::sequence_of(const char* name, Belongs belongs) const {
+  Sequence sequence{.name = name};
   for (std::size_t i = 0; i < program_.graph.nodes.size(); ++i)
     if (program_.kernels[i] && belongs(program_.graph.nodes[i])) {
       sequence.nodes.push_back(i);
@@ -85,20 +117,24 @@ Executable::Executable(Program program, ModelMemory& memory)
   const auto updates = [&](const Node& node) {
     return node.phase == Phase::update && !accumulates(node, true) && !accumulates(node, false) && !averages(node);
   };
-  forward_ = sequence_of([](const Node& node) { return node.phase == Phase::forward; });
-  input_gradient_ = sequence_of([](const Node& node) { return node.phase == Phase::backward_input; });
-  weight_gradient_ = sequence_of([](const Node& node) { return node.phase == Phase::backward_weight; });
-  backward_ = sequence_of(
-      [](const Node& node) { return node.phase == Phase::backward_input || node.phase == Phase::backward_weight; });
-  run_ = sequence_of([](const Node& node) { return node.phase != Phase::update; });
-  step_ = sequence_of([&](const Node& node) { return node.phase != Phase::update || updates(node); });
-  accumulate_first_ = sequence_of([&](const Node& node) { return accumulates(node, true); });
-  accumulate_next_ = sequence_of([&](const Node& node) { return accumulates(node, false); });
-  update_ = sequence_of(updates);
-  average_ = sequence_of(averages);
-  sends_ = sequence_of([](const Node& node) { return node.op->name() == Send{}.name(); });
+  forward_ = sequence_of("forward", [](const Node& node) { return node.phase == Phase::forward; });
+  input_gradient_ = sequence_of("input gradient", [](const Node& node) { return node.phase == Phase::backward_input; });
+  weight_gradient_ =
+      sequence_of("weight gradient", [](const Node& node) { return node.phase == Phase::backward_weight; });
+  backward_ = sequence_of("backward", [](const Node& node) {
+    return node.phase == Phase::backward_input || node.phase == Phase::backward_weight;
+  });
+  run_ = sequence_of("forward and backward", [](const Node& node) { return node.phase != Phase::update; });
+  step_ = sequence_of("step", [&](const Node& node) { return node.phase != Phase::update || updates(node); });
+  accumulate_first_ = sequence_of("accumulate", [&](const Node& node) { return accumulates(node, true); });
+  accumulate_next_ = sequence_of("accumulate", [&](const Node& node) { return accumulates(node, false); });
+  update_ = sequence_of("update", updates);
+  average_ = sequence_of("average", averages);
+  sends_ = sequence_of("send", [](const Node& node) { return node.op->name() == Send{}.name(); });
   for (std::size_t i = 0; i < program_.graph.nodes.size(); ++i)
     if (program_.kernels[i]) bind(i, 0);
+  if (!memory.device().host_memory())
+    for (const Node& node : program_.graph.nodes) labels_.push_back(label_of(program_.graph, node));
 }
 
 std::byte* Executable::device_data(ValueId id, int slot) const {
@@ -123,6 +159,7 @@ void Executable::bind(std::size_t node, int slot) {
 template <class Do>
 void Executable::timed(Span::Kind kind, std::size_t node, Do work) {
   if (!timing_) return work();
+  const Tagged tagged(log_, memory_->device(), node);
   const auto begin = Span::Clock::now();
   work();
   const auto end = Span::Clock::now();
@@ -130,7 +167,23 @@ void Executable::timed(Span::Kind kind, std::size_t node, Do work) {
   if (log_ != nullptr) log_->add(kind, static_cast<std::int32_t>(node), begin, end);
 }
 
+// A range a phase, and in it a range a node.
+void Executable::run_named_nodes(const Sequence& sequence, const StepContext& context) {
+  GpuPlugin& plugin = *find_gpus().plugin;
+  const std::vector<Node>& nodes = program_.graph.nodes;
+  for (std::size_t at = 0; at < sequence.nodes.size();) {
+    const std::string& phase = phase_of(nodes[sequence.nodes[at]]);
+    const GpuRange whole(plugin, phase);
+    for (; at < sequence.nodes.size() && phase_of(nodes[sequence.nodes[at]]) == phase; ++at) {
+      const std::size_t i = sequence.nodes[at];
+      const GpuRange range(plugin, labels_[i]);
+      timed(Span::Kind::node, i, [&] { program_.kernels[i]->run(context); });
+    }
+  }
+}
+
 void Executable::run_nodes(const Sequence& sequence, const StepContext& context) {
+  if (!labels_.empty()) return run_named_nodes(sequence, context);
   for (const std::size_t i : sequence.nodes) {
     if (activity_ != nullptr) announce(i, activity_of_[i]);
     timed(Span::Kind::node, i, [&] { program_.kernels[i]->run(context); });
@@ -158,10 +211,12 @@ void Executable::give(Sequence& sequence, int slot, const StepContext& context) 
     for (const std::size_t node : sequence.nodes) bind(node, slot);
   if (record && work.given == 1) work.recording = memory_->device().record([&] { run_nodes(sequence, context); });
   if (work.given < 2) ++work.given;
-  if (record && work.recording)
+  if (record && work.recording) {
+    const GpuRange range(*find_gpus().plugin, sequence.name);
     work.recording->replay();
-  else
+  } else {
     run_nodes(sequence, context);
+  }
 }
 
 void Executable::submit_inputs(int slot) {

@@ -114,8 +114,9 @@ class Executable {
   // A message waits for its other side, apart from this rank's work: as part of a recording, which ends as a whole, it
   // would keep this rank waiting, too, so work with messages is not recorded. Collectives are.
   struct Sequence {
-    std::vector<std::size_t> nodes;
-    std::vector<Repeated> by_slot;
+    std::string name = {};
+    std::vector<std::size_t> nodes = {};
+    std::vector<Repeated> by_slot = {};
     bool recordable = true;
   };
   struct Input {
@@ -132,7 +133,7 @@ class Executable {
     return reinterpret_cast<T*>(input.port->host() + program_.memory.places[static_cast<std::size_t>(id)].offset);
   }
   template <class Belongs>
-  Sequence sequence_of(Belongs belongs) const;
+  Sequence sequence_of(const char* name, Belongs belongs) const;
   Sequence& sequence(Work work);
   void bind(std::size_t node, int slot);
   void enter(int slot);
@@ -142,12 +143,14 @@ class Executable {
   template <class Do>
   void timed(Span::Kind kind, std::size_t node, Do work);
   void run_nodes(const Sequence& sequence, const StepContext& context);
+  void run_named_nodes(const Sequence& sequence, const StepContext& context);
   void give(Sequence& sequence, int slot, const StepContext& context);
 
   Program program_;
   ModelMemory* memory_;
   std::vector<Input> inputs_;                   // by slot
   std::unique_ptr<ResultPort> reports_;         // null: the loss is another rank's
+  std::vector<std::string> labels_;             // of nodes, for tools that watch a device; none of the host
   std::vector<int> bound_to_;                   // slot of each node
   std::vector<std::byte*> in_data_, out_data_;  // of the node being bound
   bool recording_ = true;

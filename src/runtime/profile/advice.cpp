@@ -30,8 +30,11 @@ void say_far_from_roof(const Profile& profile, std::vector<std::string>& advice)
                              ? "it has few channels, so little arithmetic for each byte"
                          : row.bound == "memory" ? "it is a pass of its own over memory, fused into no neighbour"
                                                  : "its shape does not fill the vector units";
-    advice.push_back(fmt::format("{} takes {:.0f} % of the time at {:.0f} % of its {} roof: {}", row.name, 100 * share,
-                                 row.roof_percent(), row.bound == "latency" ? "machine's" : row.bound, reason));
+    const std::string by =
+        row.implementation.empty() || row.implementation == "loop" ? "" : " by " + row.implementation;
+    advice.push_back(fmt::format("{}{} takes {:.0f} % of the time at {:.0f} % of its {} roof: {}", row.name, by,
+                                 100 * share, row.roof_percent(), row.bound == "latency" ? "machine's" : row.bound,
+                                 reason));
   }
 }
 

@@ -1,5 +1,5 @@
-// How fast the kernels of a step are without the step: each is run by itself, on memory of its own, with its caches as a
-// step leaves them. A time in a step that differs has another reason than the kernel: other ranks, other programs.
+// How fast the kernels of a step are without the step: each is run by itself, on memory of its own, with its caches as
+// a step leaves them. A time in a step that differs has another reason than the kernel: other ranks, other programs.
 #pragma once
 
 #include <cstddef>

@@ -15,6 +15,7 @@
 #include "runtime/profile/kernel_alone.h"
 #include "runtime/profile/profile_exchange.h"
 #include "runtime/profile/trace_recorder.h"
+#include "runtime/train/device_choice.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
 
@@ -29,21 +30,6 @@ constexpr double kLatencyLaunches = 4;  // a kernel that takes no longer than so
 
 double ms_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double, std::milli>(end - begin).count();
-}
-
-const char* phase_name(const Node& node) {
-  if (exchange_of(node) != nullptr) return "communication";
-  switch (node.phase) {
-    case Phase::forward:
-      return "forward";
-    case Phase::backward_input:
-      return "input gradient";
-    case Phase::backward_weight:
-      return "weight gradient";
-    case Phase::update:
-      return "update";
-  }
-  return "?";
 }
 
 // A node's work by the roofs of the threads that do it.
@@ -212,6 +198,21 @@ double span_cost_us() {
 
 }  // namespace
 
+const char* phase_name(const Node& node) {
+  if (exchange_of(node) != nullptr) return "communication";
+  switch (node.phase) {
+    case Phase::forward:
+      return "forward";
+    case Phase::backward_input:
+      return "input gradient";
+    case Phase::backward_weight:
+      return "weight gradient";
+    case Phase::update:
+      return "update";
+  }
+  return "?";
+}
+
 double Profile::attributed() const {
   double host = 0;
   for (const ProfileRow& row : rows)
@@ -220,6 +221,7 @@ double Profile::attributed() const {
 }
 
 Profile profile(const Job& given, const ProfileOptions& options) {
+  if (chooses_gpus(given.plan.device)) return profile_gpus(given, options);
   Job job = given;
   const auto cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   const World* world = options.world;
@@ -230,10 +232,6 @@ Profile profile(const Job& given, const ProfileOptions& options) {
   const auto data = open_split(job, Split::train);
   job.model.class_weights = loss_class_weights(job, *data);
   FoldedModel model(job, world);
-  if (!model.device().host_memory())
-    fail_input(
-        "profile times kernels on the CPU's clock, which says nothing of a GPU; use --devices cpu, or Nsight for a "
-        "GPU");
   model.initialize(job.train.seed);
   found.ranks = model.plan().mesh.size();
   found.threads = model.plan().threads;

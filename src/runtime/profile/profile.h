@@ -4,22 +4,27 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "parallel/world.h"
 #include "runtime/config/job.h"
+#include "runtime/profile/gpu_figures.h"
 #include "runtime/profile/machine_roofs.h"
 #include "runtime/profile/memory_timeline.h"
 
 namespace trifold {
 
+struct Node;
+
 struct ProfileOptions {
   int warmup = 3;  // steps that are not measured
   int steps = 20;
-  bool alone = false;                // also run convolutions and matrix products by themselves
-  std::filesystem::path trace = {};  // where to write a trace for Perfetto; empty: none
-  const World* world = nullptr;      // of several processes, which all profile at the same time
+  bool alone = false;                // also run convolutions and matrix products by themselves. Not of GPUs
+  std::filesystem::path trace = {};  // where to write a trace for Perfetto; empty: none. Not of GPUs
+  const World* world = nullptr;      // of several processes, which all profile at the same time. Not of GPUs
+  std::string gpu = {};              // a key of known_gpus(), to hold GPUs against; empty: chosen
 };
 
 // The same kernel of one layer in one phase on one rank, over all measured steps.
@@ -39,6 +44,7 @@ struct ProfileRow {
   double alone_ms = 0;     // the same of the kernel run by itself; 0: not measured
   double roof_ms = 0;      // what the roofs would allow for all calls; 0: no roof
   std::string bound = {};  // "compute", "memory", "latency", "waiting", "" of what is no kernel
+  GpuFigures gpu = {};     // where ranks are GPUs
 
   double mean_ms() const { return calls == 0 ? 0 : total_ms / static_cast<double>(calls); }
   double gflops() const { return total_ms == 0 ? 0 : flops / total_ms / 1e6; }
@@ -47,6 +53,20 @@ struct ProfileRow {
   double gbps() const { return total_ms == 0 ? 0 : bytes / total_ms / 1e6; }
   double intensity() const { return bytes == 0 ? 0 : flops / bytes; }
   double roof_percent() const { return total_ms == 0 ? 0 : 100 * roof_ms / total_ms; }
+};
+
+// What a profile of GPUs rests on.
+struct GpuProfile {
+  struct Spec {
+    std::string name = {};  // "": not known
+    double fp32_gflops = 0, half_gflops = 0, memory_gbps = 0;
+  };
+  std::string device = {};          // "NVIDIA A100-SXM4-80GB"
+  int multiprocessors = 0;          // of it
+  bool simulated = false;           // there are no times: all of them are estimates, by the spec
+  std::string method = {};          // "CUPTI", "CUDA events"
+  std::string why_not_better = {};  // "" of CUPTI
+  Spec spec = {};
 };
 
 struct Profile {
@@ -65,6 +85,7 @@ struct Profile {
   std::vector<ProfileRow> rows = {};  // longest first
   std::vector<std::string> advice = {};
   std::vector<MemoryTimeline> memory = {};  // of the last step
+  std::optional<GpuProfile> gpu = {};       // then `roofs` are empty
 
   double all_ms() const { return wall_ms * ranks; }
   double attributed() const;  // share of all ranks' time that is in a kernel, a copy or a wait: not between them
@@ -74,10 +95,15 @@ struct Profile {
 inline constexpr const char* kProfilePhases[] = {
     "forward", "input gradient", "weight gradient", "update", "communication", "input", "idle", "host"};
 
+const char* phase_name(const Node& node);  // one of these
+
 // In a world process 0 gets the rows of all ranks, the others those of their own.
 Profile profile(const Job& job, const ProfileOptions& options);
+// The same, where the ranks are GPUs; profile() calls it then.
+Profile profile_gpus(const Job& job, const ProfileOptions& options);
 
-enum class ProfileGroup { none, kernel, layer, phase };
+// launch: the kernels of a GPU, whatever node launches them.
+enum class ProfileGroup { none, kernel, layer, phase, launch };
 enum class ProfileSort { total, calls, mean, flops, bytes, gflops, gbps, roof };
 
 // Rows that are the same but for what the group leaves out, put together; sorted, largest first (roof: furthest from it
@@ -95,5 +121,10 @@ struct ProfileTable {
 std::string to_text(const Profile& profile, const ProfileTable& table);
 std::string to_json_text(const Profile& profile);  // see "What scripts rely on" in DESIGN.md
 std::string to_csv_text(const Profile& profile);
+
+// What these say of GPUs; to_text() and the others call them where profile.gpu is.
+std::string gpu_to_text(const Profile& profile, const ProfileTable& table);
+std::string gpu_to_json_text(const Profile& profile);
+std::string gpu_to_csv_text(const Profile& profile);
 
 }  // namespace trifold

@@ -20,6 +20,8 @@ std::tuple<std::string, std::string, std::string, std::string, int> key_of(const
       return {"", "", row.layer.empty() ? row.name : row.layer, "", -1};
     case ProfileGroup::phase:
       return {"", "", "", row.phase, -1};
+    case ProfileGroup::launch:
+      break;  // lines of their own, see gpu_table.cpp
   }
   return {};
 }
@@ -97,6 +99,7 @@ std::vector<ProfileRow> grouped(const std::vector<ProfileRow>& rows, ProfileGrou
     sum.flops += row.flops;
     sum.bytes += row.bytes;
     sum.roof_ms += row.roof_ms;
+    sum.gpu += row.gpu;
     if (row.total_ms > longest[&sum]) {
       longest[&sum] = row.total_ms;
       sum.bound = row.bound;
@@ -110,6 +113,7 @@ std::vector<ProfileRow> grouped(const std::vector<ProfileRow>& rows, ProfileGrou
 }
 
 std::string to_text(const Profile& profile, const ProfileTable& table) {
+  if (profile.gpu) return gpu_to_text(profile, table);
   std::string text = fmt::format("{}\n\n", to_text(profile.roofs));
   text += fmt::format("{}: {} steps of {} images on {} rank{} of {} thread{}, {:.2f} ms a step\n", profile.job,
                       profile.steps, profile.batch, profile.ranks, profile.ranks == 1 ? "" : "s", profile.threads,
@@ -159,6 +163,7 @@ std::string to_text(const Profile& profile, const ProfileTable& table) {
 }
 
 std::string to_json_text(const Profile& profile) {
+  if (profile.gpu) return gpu_to_json_text(profile);
   nlohmann::ordered_json json = {{"job", profile.job},
                                  {"batch", profile.batch},
                                  {"ranks", profile.ranks},
@@ -198,6 +203,7 @@ std::string to_json_text(const Profile& profile) {
 }
 
 std::string to_csv_text(const Profile& profile) {
+  if (profile.gpu) return gpu_to_csv_text(profile);
   std::string text =
       "name,implementation,layer,phase,rank,calls,total_ms,mean_ms,min_ms,max_ms,median_ms,share,flops,bytes,gflops,"
       "alone_gflops,"

@@ -90,6 +90,20 @@ const char* name_of(cudaMemcpyKind kind) {
   return "of an unknown kind";
 }
 
+WorkDetails::Copy direction_of(cudaMemcpyKind kind) {
+  using enum WorkDetails::Copy;
+  switch (kind) {
+    case cudaMemcpyHostToDevice:
+      return host_to_device;
+    case cudaMemcpyDeviceToHost:
+      return device_to_host;
+    case cudaMemcpyDeviceToDevice:
+      return device_to_device;
+    default:
+      return host_to_host;
+  }
+}
+
 // A row that the stream reads. False: the copy stops there, reported.
 bool enter_read(const Side& side, std::size_t row, std::size_t bytes, bool may_be_unwritten) {
   if (side.place == Place::device) {
@@ -211,7 +225,8 @@ cudaError_t copy(ApiCall& call, const CopyArgs& args) {
                   close_rows(from, extent, Access::read, id);
                 },
             .kind = WorkKind::copy,
-            .cost_ns = cost_ns(extent)};
+            .cost_ns = cost_ns(extent),
+            .details = {.copy = direction_of(kind), .bytes = extent.row_bytes * extent.rows}};
   const bool captured = stream->seat.capture != nullptr;
   enqueue(args.stream, std::move(work));
   // Host memory that the runtime cannot stage has to be done with when the call returns. A copy between devices never
@@ -244,7 +259,11 @@ cudaError_t fill(ApiCall& call, const FillArgs& args) {
       DeviceMemory::get().mark_written(to.row(row), extent.row_bytes);
     }
   };
-  enqueue(args.stream, {.what = call.name(), .run = run, .kind = WorkKind::memset, .cost_ns = cost_ns(extent)});
+  enqueue(args.stream, {.what = call.name(),
+                        .run = run,
+                        .kind = WorkKind::memset,
+                        .cost_ns = cost_ns(extent),
+                        .details = {.bytes = extent.row_bytes * extent.rows}});
   return call.done();  // never waits, not even cudaMemset: documented to be asynchronous for device memory
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 #include <stdexcept>
+#include <utility>
 
 #include <lz4.h>
 #include <zstd.h>
@@ -43,6 +44,7 @@ struct EntryHeader {
 };
 static_assert(sizeof(EntryHeader) == 64);
 constexpr std::uint16_t kKindPtx = 1;
+constexpr std::uint16_t kKindCubin = 2;
 constexpr std::uint64_t kFlagLz4 = 0x2000;
 constexpr std::uint64_t kFlagZstd = 0x8000;
 
@@ -64,23 +66,16 @@ std::string decompress_lz4(std::span<const std::byte> packed, std::size_t bytes)
   return text;
 }
 
-std::string text_of(const EntryHeader& entry, const std::byte* payload) {
-  std::string text;
+std::string unpacked(const EntryHeader& entry, const std::byte* payload) {
   const std::span packed(payload, entry.compressed_bytes);
-  if (entry.flags & kFlagZstd) {
-    text = decompress_zstd(packed, entry.uncompressed_bytes);
-  } else if (entry.flags & kFlagLz4) {
-    text = decompress_lz4(packed, entry.uncompressed_bytes);
-  } else {
-    text.assign(reinterpret_cast<const char*>(payload), entry.payload_bytes);
-  }
-  text.resize(std::strlen(text.c_str()));  // zeros pad it
-  return text;
+  if (entry.flags & kFlagZstd) return decompress_zstd(packed, entry.uncompressed_bytes);
+  if (entry.flags & kFlagLz4) return decompress_lz4(packed, entry.uncompressed_bytes);
+  return std::string(reinterpret_cast<const char*>(payload), entry.payload_bytes);
 }
 
-}  // namespace
-
-std::vector<PtxImage> ptx_images(const void* fat_binary_wrapper) {
+// Calls `found` with the header and the unpacked bytes of every entry of a kind.
+template <class Found>
+void for_each_entry(const void* fat_binary_wrapper, std::uint16_t kind, Found found) {
   Wrapper wrapper;
   std::memcpy(&wrapper, fat_binary_wrapper, sizeof wrapper);
   if (wrapper.magic != kWrapperMagic) throw std::runtime_error("not a fat binary wrapper");
@@ -88,18 +83,33 @@ std::vector<PtxImage> ptx_images(const void* fat_binary_wrapper) {
   std::memcpy(&header, wrapper.binary, sizeof header);
   if (header.magic != kBinaryMagic) throw std::runtime_error("not a fat binary");
 
-  std::vector<PtxImage> images;
   const std::byte* at = wrapper.binary + header.header_bytes;
   const std::byte* end = at + header.entries_bytes;
   while (at < end) {
     EntryHeader entry;
     std::memcpy(&entry, at, sizeof entry);
     if (entry.header_bytes < sizeof entry) throw std::runtime_error("a fat binary entry of an unknown form");
-    if (entry.kind == kKindPtx) {
-      images.push_back({static_cast<int>(entry.architecture), text_of(entry, at + entry.header_bytes)});
-    }
+    if (entry.kind == kind) found(entry, unpacked(entry, at + entry.header_bytes));
     at += entry.header_bytes + entry.payload_bytes;
   }
+}
+
+}  // namespace
+
+std::vector<PtxImage> ptx_images(const void* fat_binary_wrapper) {
+  std::vector<PtxImage> images;
+  for_each_entry(fat_binary_wrapper, kKindPtx, [&](const EntryHeader& entry, std::string text) {
+    text.resize(std::strlen(text.c_str()));  // zeros pad it
+    images.push_back({static_cast<int>(entry.architecture), std::move(text)});
+  });
+  return images;
+}
+
+std::vector<CubinImage> cubin_images(const void* fat_binary_wrapper) {
+  std::vector<CubinImage> images;
+  for_each_entry(fat_binary_wrapper, kKindCubin, [&](const EntryHeader& entry, std::string file) {
+    images.push_back({static_cast<int>(entry.architecture), std::move(file)});
+  });
   return images;
 }
 

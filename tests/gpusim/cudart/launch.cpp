@@ -10,6 +10,7 @@
 #include "cudart/occupancy.h"
 #include "cudart/registration.h"
 #include "cudart/statistics.h"
+#include "engine/activity.h"
 #include "engine/device_faults.h"
 
 using namespace gpusim;
@@ -92,7 +93,8 @@ cudaError_t launch(ApiCall& call, RegisteredKernel* kernel, const Configuration&
   }
   PtxKernel* lowered = kernel_on(*kernel, device);
   if (!lowered) return call.fail(cudaErrorNoKernelImageForDevice);
-  if (const auto refusal = check(asked, *kernel, resources_of(*lowered), device)) {
+  const KernelResources resources = resources_of(*lowered);
+  if (const auto refusal = check(asked, *kernel, resources, device)) {
     return call.refuse(refusal->code, "kernel " + kernel->name + ": " + refusal->text, Finding::invalid_launch);
   }
   Launch shape{.grid = {asked.grid.x, asked.grid.y, asked.grid.z},
@@ -101,6 +103,13 @@ cudaError_t launch(ApiCall& call, RegisteredKernel* kernel, const Configuration&
                .parameters = {},
                .statistics = nullptr,
                .cooperative = asked.cooperative};
+  WorkDetails details{.kernel = kernel->mangled_name,
+                      .grid = {asked.grid.x, asked.grid.y, asked.grid.z},
+                      .block = {asked.block.x, asked.block.y, asked.block.z},
+                      .static_shared_bytes = resources.static_shared_bytes,
+                      .dynamic_shared_bytes = asked.shared_bytes,
+                      .local_bytes = resources.local_bytes};
+  if (activity_has_listener()) details.registers = registers_of(*kernel);
   const auto parameters = std::make_shared<const std::vector<std::byte>>(pack_arguments(*lowered, arguments));
   Work work{.what = "kernel " + kernel->name,
             .run =
@@ -111,7 +120,8 @@ cudaError_t launch(ApiCall& call, RegisteredKernel* kernel, const Configuration&
                   if (!run_kernel(*lowered, now)) mark_faulted(device, last_finding());
                 },
             .kind = WorkKind::kernel,
-            .cost_ns = cost_ns(shape)};
+            .cost_ns = cost_ns(shape),
+            .details = std::move(details)};
   enqueue(asked.stream, std::move(work));
   return cudaSuccess;
 }

@@ -91,6 +91,7 @@ RegisteredModule* add_module(const void* wrapper) {
   auto& modules = registry().modules;
   if (modules.empty() && std::getenv("GPUSIM_COVERAGE")) at_process_end(write_coverage_file);
   auto& module = modules.emplace_back();
+  module.fat_binary = wrapper;
   try {
     module.images = ptx_images(wrapper);
   } catch (const std::runtime_error& error) {

@@ -14,6 +14,7 @@
 namespace gpusim {
 
 struct RegisteredModule {
+  const void* fat_binary = nullptr;
   std::vector<PtxImage> images;
   std::string unusable;  // why there are no images
   std::array<std::shared_ptr<PtxModule>, kMaxDevices> loaded;
@@ -34,6 +35,10 @@ RegisteredKernel* find_registered_kernel(const void* host_stub);
 // The kernel on a device, loaded now if need be. Null with a report: the PTX is missing or not understood.
 PtxKernel* kernel_on(RegisteredKernel& kernel, int device);
 int ptx_architecture(const RegisteredKernel& kernel);
+
+// How many registers ptxas gave a thread of it, from the compiled code in the fat binary that fits the device best; 0
+// when there is only PTX.
+int registers_of(const RegisteredKernel& kernel);
 
 // False: no such variable (no report), or its module does not load (reported).
 bool variable_on(const void* host_variable, int device, GlobalVariable& variable);

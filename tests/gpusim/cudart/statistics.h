@@ -21,4 +21,7 @@ class LaunchRecord {
   GpusimLaunch counted_ = {};
 };
 
+// Keeps the figures of every launch for gpusim_launch_counters, too.
+void count_launches_for_tools(bool on);
+
 }  // namespace gpusim

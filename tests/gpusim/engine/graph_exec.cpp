@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "engine/activity.h"
 #include "engine/stream.h"
 
 namespace gpusim {
@@ -52,6 +53,7 @@ void destroy_exec(CUgraphExec_st& exec) {
 }
 
 void launch_graph(CUgraphExec_st& exec, CUstream_st& stream) {
+  const ApiActivity call;
   Clock start = clock_of(stream);
   join(start, exec.last_launch);
   std::vector<Clock> clocks;

@@ -20,10 +20,11 @@ struct Operation {
   int stream = 0;              // the simulator's own number
   std::uint32_t sequence = 0;  // place in its stream, from 1
   Clock clock;
-  std::string what;             // "kernel add_relu", "cudaMemcpyAsync host to device"
-  bool any_device = false;      // copies reach every device's memory without peer access
-  std::uint64_t cost_ns = 0;    // on the simulated clock
-  std::uint64_t finish_ns = 0;  // known once it has run
+  std::string what;               // "kernel add_relu", "cudaMemcpyAsync host to device"
+  bool any_device = false;        // copies reach every device's memory without peer access
+  std::uint64_t cost_ns = 0;      // on the simulated clock
+  std::uint64_t finish_ns = 0;    // known once it has run
+  std::uint32_t correlation = 0;  // of the API call that gave it, while a tool listens; 0: none does
 };
 
 // The operation being executed by this thread; null outside of one. Set by the streams while they run it.

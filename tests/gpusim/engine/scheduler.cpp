@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "engine/activity.h"
 #include "engine/device_faults.h"
 #include "engine/pinned_memory.h"
 #include "engine/process_exit.h"
@@ -75,6 +76,7 @@ bool run_front(Queue& queue) {
   if (!lost) work.run();
   queue.running = false;
   queue.done = now.sequence;
+  tell_ran(now, work);
   note_progress();
   return true;
 }
@@ -174,7 +176,8 @@ OperationId submit(Queue& queue, Clock& clock, Work work) {
                                           .clock = clock,
                                           .what = work.what,
                                           .any_device = any_device,
-                                          .cost_ns = work.cost_ns});
+                                          .cost_ns = work.cost_ns,
+                                          .correlation = current_correlation()});
   queue.operations.push_back(added.id);
   const auto enqueued = work.enqueued;
   queue.pending.push_back({added.id, std::move(work)});

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <unordered_set>
 
+#include "engine/activity.h"
 #include "engine/fault_handler.h"
 #include "engine/stream.h"
 
@@ -107,6 +108,7 @@ OperationId enqueue(StreamHandle handle, Work work) {
     return 0;
   }
   clock_of(*stream);
+  const ApiActivity call;
   return submit(*stream->queue, stream->clock, std::move(work));
 }
 

@@ -21,6 +21,21 @@ std::recursive_mutex& simulator_lock();
 
 enum class WorkKind { library, kernel, copy, memset, host_function, allocation };
 
+// What a tool may know of a kernel launch, a copy or a fill before it runs.
+struct WorkDetails {
+  enum class Copy { none, host_to_host, host_to_device, device_to_host, device_to_device };
+
+  std::string kernel = {};  // mangled
+  std::uint32_t grid[3] = {};
+  std::uint32_t block[3] = {};
+  std::size_t static_shared_bytes = 0;
+  std::size_t dynamic_shared_bytes = 0;
+  std::size_t local_bytes = 0;  // a thread
+  int registers = 0;            // a thread, as ptxas gave them; 0: not known
+  Copy copy = Copy::none;
+  std::size_t bytes = 0;  // copied or filled
+};
+
 // What is enqueued. `run` may be called many times (graph replays): it owns its arguments and changes none of them.
 // `ready` (may be empty): false while it cannot run yet because other ranks have not come (collectives);
 // the streams ask again when something else has been enqueued or when `wake_waiters` is called. In both
@@ -34,6 +49,7 @@ struct Work {
   std::function<void(OperationId)> enqueued = {};
   WorkKind kind = WorkKind::library;
   std::uint64_t cost_ns = 5000;  // on the simulated clock that event timing reads
+  WorkDetails details = {};
 };
 // During graph capture of the stream the work becomes a graph node instead. Returns the operation's id (0 when
 // captured, or when the stream is refused, which is reported).

@@ -14,6 +14,7 @@ function profilePage(run) {
       held && ["Memory at most", ...split(bytesText(held.peak_bytes)), `rank ${held.ranks[0]}`],
       machine.fp32_gflops && ["Peak, fp32", short(machine.fp32_gflops), "", "GFLOP/s, measured"], machine.memory_gbps && ["Memory streams", short(machine.memory_gbps), "", "GB/s, measured"]]),
     element("div", { class: "grid" },
+      String(profile.times || "").startsWith("estimate") ? card({ title: "An estimate", wide: true, about: `No time here was measured: the GPU is simulated. All times are an ${profile.times}, by its data sheet.`, body: null }) : null,
       advice.length > 0 ? card({ title: "What would help", wide: true, body: element("ul", { class: "advice" }, advice.map((text) => element("li", {}, String(text)))) }) : null,
       measured > 0 ? card({ title: "Roofline", wide: true, about: `How fast each kernel computes, by what it computes a byte moved; a circle is as large as its time. The lines are what this machine can do.${measured < kernels.length ? ` ${kernels.length - measured} that hardly compute or hardly take time are not here.` : ""}`,
         body: rooflineChart({ label: `Roofline of ${measured} kernels${machine.fp32_gflops ? `, under ${short(machine.fp32_gflops)} GFLOP/s and ${short(machine.memory_gbps)} GB/s` : ""}.`, machine, kernels }) }) : null,
