@@ -9,7 +9,7 @@
 namespace trifold {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using TableJson = nlohmann::ordered_json;
 
 // A row of texts, laid out when all are known.
 class TextTable {
@@ -195,7 +195,7 @@ std::string footing(const Profile& profile) {
                      100 * (1 - idle / profile.all_ms()));
 }
 
-Json counts_json(const GpuKernel& kernel) {
+TableJson counts_json(const GpuKernel& kernel) {
   const LaunchCounts& counts = kernel.counts;
   return {{"warp_instructions", counts.warp_instructions},
           {"lane_instructions", counts.lane_instructions},
@@ -209,17 +209,18 @@ Json counts_json(const GpuKernel& kernel) {
           {"shared_conflicts", counts.shared_conflicts}};
 }
 
-Json kernel_json(const GpuKernel& kernel, bool simulated) {
-  Json json = {{"name", kernel.name},          {"launches", kernel.launches},   {"grid", kernel.grid},
-               {"block", kernel.block},        {"registers", kernel.registers}, {"shared_bytes", kernel.shared_bytes},
-               {"occupancy", kernel.occupancy}};
+TableJson kernel_json(const GpuKernel& kernel, bool simulated) {
+  TableJson json = {{"name", kernel.name},           {"launches", kernel.launches},
+                    {"grid", kernel.grid},           {"block", kernel.block},
+                    {"registers", kernel.registers}, {"shared_bytes", kernel.shared_bytes},
+                    {"occupancy", kernel.occupancy}};
   if (!simulated) json["total_ms"] = kernel.total_ms;
   if (kernel.counted > 0) json["counts"] = counts_json(kernel);
   return json;
 }
 
 std::string csv_cell(const std::string& text) {
-  return text.find_first_of(",\"\n") == std::string::npos ? text : Json(text).dump();
+  return text.find_first_of(",\"\n") == std::string::npos ? text : TableJson(text).dump();
 }
 
 }  // namespace
@@ -246,51 +247,51 @@ std::string gpu_to_text(const Profile& profile, const ProfileTable& table) {
 
 std::string gpu_to_json_text(const Profile& profile) {
   const GpuProfile& gpu = *profile.gpu;
-  Json json = {{"job", profile.job},
-               {"batch", profile.batch},
-               {"ranks", profile.ranks},
-               {"steps", profile.steps},
-               {"times", gpu.simulated ? "estimate for an " + gpu.spec.name : "measured"},
-               {"gpu",
-                {{"device", gpu.device},
-                 {"simulated", gpu.simulated},
-                 {"method", gpu.method},
-                 {"why_not_better", gpu.why_not_better}}},
-               {"machine",
-                {{"machine", gpu.spec.name},
-                 {"fp32_gflops", gpu.spec.fp32_gflops},
-                 {"bf16_gflops", gpu.spec.half_gflops},
-                 {"memory_gbps", gpu.spec.memory_gbps}}},
-               {"wall_ms", profile.wall_ms}};
-  json["kernels"] = Json::array();
+  TableJson json = {{"job", profile.job},
+                    {"batch", profile.batch},
+                    {"ranks", profile.ranks},
+                    {"steps", profile.steps},
+                    {"times", gpu.simulated ? "estimate for an " + gpu.spec.name : "measured"},
+                    {"gpu",
+                     {{"device", gpu.device},
+                      {"simulated", gpu.simulated},
+                      {"method", gpu.method},
+                      {"why_not_better", gpu.why_not_better}}},
+                    {"machine",
+                     {{"machine", gpu.spec.name},
+                      {"fp32_gflops", gpu.spec.fp32_gflops},
+                      {"bf16_gflops", gpu.spec.half_gflops},
+                      {"memory_gbps", gpu.spec.memory_gbps}}},
+                    {"wall_ms", profile.wall_ms}};
+  json["kernels"] = TableJson::array();
   for (const ProfileRow& row : profile.rows) {
     const GpuKernel all = row.gpu.all();
-    Json line = {{"name", row.name},
-                 {"implementation", row.implementation},
-                 {"layer", row.layer},
-                 {"phase", row.phase},
-                 {"rank", row.rank},
-                 {"calls", row.calls},
-                 {"estimate", gpu.simulated},
-                 {"total_ms", row.total_ms},
-                 {"mean_ms", row.mean_ms()},
-                 {"min_ms", row.min_ms},
-                 {"max_ms", row.max_ms},
-                 {"share", row.total_ms / profile.all_ms()},
-                 {"flops", row.flops},
-                 {"bytes", row.bytes},
-                 {"gflops", row.gflops()},
-                 {"gbps", row.gbps()},
-                 {"intensity", row.intensity()},
-                 {"roof_percent", row.roof_percent()},
-                 {"bound", row.bound},
-                 {"launches", all.launches},
-                 {"counted_launches", all.counted},
-                 {"occupancy", all.occupancy},
-                 {"copies", row.gpu.copies},
-                 {"copied_bytes", row.gpu.copied_bytes}};
+    TableJson line = {{"name", row.name},
+                      {"implementation", row.implementation},
+                      {"layer", row.layer},
+                      {"phase", row.phase},
+                      {"rank", row.rank},
+                      {"calls", row.calls},
+                      {"estimate", gpu.simulated},
+                      {"total_ms", row.total_ms},
+                      {"mean_ms", row.mean_ms()},
+                      {"min_ms", row.min_ms},
+                      {"max_ms", row.max_ms},
+                      {"share", row.total_ms / profile.all_ms()},
+                      {"flops", row.flops},
+                      {"bytes", row.bytes},
+                      {"gflops", row.gflops()},
+                      {"gbps", row.gbps()},
+                      {"intensity", row.intensity()},
+                      {"roof_percent", row.roof_percent()},
+                      {"bound", row.bound},
+                      {"launches", all.launches},
+                      {"counted_launches", all.counted},
+                      {"occupancy", all.occupancy},
+                      {"copies", row.gpu.copies},
+                      {"copied_bytes", row.gpu.copied_bytes}};
     if (all.counted > 0) line["counts"] = counts_json(all);
-    line["launched"] = Json::array();
+    line["launched"] = TableJson::array();
     for (const GpuKernel& kernel : row.gpu.kernels) line["launched"].push_back(kernel_json(kernel, gpu.simulated));
     json["kernels"].push_back(std::move(line));
   }
