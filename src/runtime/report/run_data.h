@@ -9,7 +9,8 @@
 namespace trifold {
 
 // {"name", "folder", "job", "network", "environment", "metrics", "evaluation", "compare", "profile"}; what is missing
-// is left out. A file that is no JSON is an input error with its name.
+// is left out. A profile's kernels are columns: {"count", "columns": {key: [..]}}. A file that is no JSON is an input
+// error with its name.
 nlohmann::ordered_json run_data(const std::filesystem::path& folder);
 
 }  // namespace trifold
