@@ -15,7 +15,7 @@ namespace gpusim {
 // A record as its bytes; all are multiples of 8 long.
 using RecordBytes = std::vector<std::byte>;
 
-// Null: a kind that the stand-in never makes.
+// 0: a kind that the stand-in never makes.
 std::size_t bytes_of_record(CUpti_ActivityKind kind);
 
 RecordBytes api_record(std::uint32_t correlation);
