@@ -47,6 +47,8 @@ struct ProfileCommand {
       fail_input(
           "--gpu and --group launch are for ranks that are GPUs, but these are the CPU's; --devices cuda names GPUs");
     if (gpus && options.alone) fail_input("--alone runs kernels of the CPU; leave it out, or use --devices cpu");
+    if (gpus && table.group == ProfileGroup::micro_batch)
+      fail_input("--group micro-batch is for ranks on the CPU: of GPUs --group launch shows the kernels");
     if (gpus && world != nullptr) fail_input("profile takes the GPUs of one process; start it without mpirun");
     options.world = world;
     if (world == nullptr || world->first()) return write(loaded);
@@ -78,11 +80,10 @@ struct ProfileCommand {
 }  // namespace
 
 void add_profile_command(CLI::App& app) {
-  static const std::map<std::string, ProfileGroup> kGroups = {{"none", ProfileGroup::none},
-                                                              {"kernel", ProfileGroup::kernel},
-                                                              {"layer", ProfileGroup::layer},
-                                                              {"phase", ProfileGroup::phase},
-                                                              {"launch", ProfileGroup::launch}};
+  static const std::map<std::string, ProfileGroup> kGroups = {
+      {"none", ProfileGroup::none},    {"kernel", ProfileGroup::kernel}, {"layer", ProfileGroup::layer},
+      {"phase", ProfileGroup::phase},  {"rank", ProfileGroup::rank},     {"micro-batch", ProfileGroup::micro_batch},
+      {"launch", ProfileGroup::launch}};
   static const std::map<std::string, ProfileSort> kSorts = {
       {"total", ProfileSort::total}, {"calls", ProfileSort::calls}, {"mean", ProfileSort::mean},
       {"flops", ProfileSort::flops}, {"bytes", ProfileSort::bytes}, {"gflops", ProfileSort::gflops},
@@ -94,8 +95,9 @@ void add_profile_command(CLI::App& app) {
   sub->add_option("--steps", command->options.steps, "steps that are measured (default 20)")
       ->check(CLI::PositiveNumber);
   sub->add_option("--warmup", command->options.warmup, "steps before them (default 3)")->check(CLI::NonNegativeNumber);
-  sub->add_option("--group", command->table.group,
-                  "what a line is: kernel (default), layer, phase, none; of GPUs also launch")
+  sub->add_option(
+         "--group", command->table.group,
+         "what a line is: kernel (default), layer, phase, rank, none; of the CPU also micro-batch, of GPUs also launch")
       ->transform(CLI::CheckedTransformer(kGroups));
   sub->add_option("--sort", command->table.sort,
                   "total (default), calls, mean, flops, bytes, gflops, gbps, roof (furthest from it first)")

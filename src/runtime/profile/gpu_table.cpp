@@ -56,6 +56,7 @@ std::string size_text(const std::array<int, 3>& size) {
 std::string name_of(const Profile& profile, const ProfileRow& row, ProfileGroup group) {
   if (group == ProfileGroup::layer) return row.layer;
   if (group == ProfileGroup::phase) return row.phase;
+  if (group == ProfileGroup::rank) return fmt::format("rank {}", row.rank);
   std::string name = row.name + (row.implementation.empty() ? "" : " " + row.implementation);
   if (group == ProfileGroup::none)
     name = fmt::format("{}{}{}", profile.ranks > 1 ? fmt::format("{}: ", row.rank) : "",

@@ -7,6 +7,7 @@
 #include <memory>
 #include <tuple>
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "runtime/compare/traffic.h"
@@ -71,6 +72,7 @@ class RankProfile {
     for (const Span& span : spans) {
       const double ms = ms_between(span.begin, span.end);
       noted_ms_ += ms;
+      parts_[part_of(span)].add(ms);
       if (span.kind == Span::Kind::input)
         input_.add(ms);
       else if (span.kind == Span::Kind::settle)
@@ -108,6 +110,19 @@ class RankProfile {
     return rows;
   }
 
+  // The same time again, by what it was spent on.
+  std::vector<ProfileRow> micro_batch_rows() const {
+    std::vector<ProfileRow> rows;
+    for (const auto& [part, times] : parts_) {
+      const auto& [micro_batch, phase] = part;
+      ProfileRow& row = rows.emplace_back(ProfileRow{
+          .name = micro_batch < 0 ? "the whole batch" : fmt::format("micro-batch {}", micro_batch), .phase = phase});
+      row.rank = rank_;
+      times.to(row);
+    }
+    return rows;
+  }
+
   std::int64_t count() const { return count_; }
 
  private:
@@ -142,6 +157,14 @@ class RankProfile {
     }
   };
 
+  std::pair<int, std::string> part_of(const Span& span) const {
+    if (span.kind == Span::Kind::input) return {span.micro_batch, "input"};
+    if (span.kind == Span::Kind::settle) return {span.micro_batch, "communication"};
+    const Node& node =
+        programs_[static_cast<std::size_t>(span.chunk)]->graph.nodes[static_cast<std::size_t>(span.node)];
+    return {node.phase == Phase::update ? -1 : span.micro_batch, phase_name(node)};
+  }
+
   ProfileRow row_of(const Program& program, std::size_t index, const Times& times, const RoofModel& roofs) const {
     const Node& node = program.graph.nodes[index];
     ProfileRow row{.name = std::string(node.op->name()),
@@ -175,6 +198,7 @@ class RankProfile {
   std::vector<const Program*> programs_;   // by chunk
   std::vector<std::vector<Times>> nodes_;  // by chunk and node
   Times input_, settle_;
+  std::map<std::pair<int, std::string>, Times> parts_;  // by micro-batch (-1: what is done once a step) and phase
   double noted_ms_ = 0;
   std::int64_t count_ = 0;
 };
@@ -306,6 +330,10 @@ Profile profile(const Job& given, const ProfileOptions& options) {
     for (ProfileRow& row : ranks[index].rows(found.wall_ms, loading_ms, idle_ms, options.steps, roofs, alone)) {
       row.rank += model.first_rank();
       found.rows.push_back(std::move(row));
+    }
+    for (ProfileRow& row : ranks[index].micro_batch_rows()) {
+      row.rank += model.first_rank();
+      found.micro_batches.push_back(std::move(row));
     }
     found.spans += ranks[index].count();
   }

@@ -83,6 +83,7 @@ struct Profile {
   double clock_us = 0;                // by which times of different processes in the trace may be wrong, at most
   MachineRoofs roofs = {};            // of all cores
   std::vector<ProfileRow> rows = {};  // longest first
+  std::vector<ProfileRow> micro_batches = {};  // a row a rank, micro-batch and phase. Not of GPUs
   std::vector<std::string> advice = {};
   std::vector<MemoryTimeline> memory = {};  // of the last step
   std::optional<GpuProfile> gpu = {};       // then `roofs` are empty
@@ -102,8 +103,8 @@ Profile profile(const Job& job, const ProfileOptions& options);
 // The same, where the ranks are GPUs; profile() calls it then.
 Profile profile_gpus(const Job& job, const ProfileOptions& options);
 
-// launch: the kernels of a GPU, whatever node launches them.
-enum class ProfileGroup { none, kernel, layer, phase, launch };
+// launch: the kernels of a GPU, whatever node launches them. micro_batch: Profile::micro_batches, as they are.
+enum class ProfileGroup { none, kernel, layer, phase, rank, micro_batch, launch };
 enum class ProfileSort { total, calls, mean, flops, bytes, gflops, gbps, roof };
 
 // Rows that are the same but for what the group leaves out, put together; sorted, largest first (roof: furthest from it

@@ -20,6 +20,10 @@ std::tuple<std::string, std::string, std::string, std::string, int> key_of(const
       return {"", "", row.layer.empty() ? row.name : row.layer, "", -1};
     case ProfileGroup::phase:
       return {"", "", "", row.phase, -1};
+    case ProfileGroup::rank:
+      return {"", "", "", "", row.rank};
+    case ProfileGroup::micro_batch:
+      return {row.name, "", "", row.phase, row.rank};
     case ProfileGroup::launch:
       break;  // lines of their own, see gpu_table.cpp
   }
@@ -118,10 +122,13 @@ std::string to_text(const Profile& profile, const ProfileTable& table) {
   text += fmt::format("{}: {} steps of {} images on {} rank{} of {} thread{}, {:.2f} ms a step\n", profile.job,
                       profile.steps, profile.batch, profile.ranks, profile.ranks == 1 ? "" : "s", profile.threads,
                       profile.threads == 1 ? "" : "s", profile.wall_ms / profile.steps);
-  const std::vector<ProfileRow> rows = grouped(profile.rows, table.group, table.sort);
+  const std::vector<ProfileRow> rows =
+      grouped(table.group == ProfileGroup::micro_batch ? profile.micro_batches : profile.rows, table.group, table.sort);
   const auto name_of = [&](const ProfileRow& row) {
     if (table.group == ProfileGroup::layer) return row.layer;
     if (table.group == ProfileGroup::phase) return row.phase;
+    if (table.group == ProfileGroup::rank) return fmt::format("rank {}", row.rank);
+    if (table.group == ProfileGroup::micro_batch) return fmt::format("rank {} {} {}", row.rank, row.name, row.phase);
     std::string name = row.name + (row.implementation.empty() ? "" : " " + row.implementation);
     if (table.group == ProfileGroup::none)
       name = fmt::format("{}{}{}", profile.ranks > 1 ? fmt::format("{}: ", row.rank) : "",
@@ -197,6 +204,13 @@ std::string to_json_text(const Profile& profile) {
                                {"intensity", row.intensity()},
                                {"roof_percent", row.roof_percent()},
                                {"bound", row.bound}});
+  json["micro_batches"] = nlohmann::ordered_json::array();
+  for (const ProfileRow& row : profile.micro_batches)
+    json["micro_batches"].push_back({{"rank", row.rank},
+                                     {"name", row.name},
+                                     {"phase", row.phase},
+                                     {"calls", row.calls},
+                                     {"total_ms", row.total_ms}});
   json["advice"] = profile.advice;
   json["memory"] = to_json(profile.memory);
   return json.dump();
