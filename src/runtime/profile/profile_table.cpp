@@ -138,8 +138,13 @@ std::string to_text(const Profile& profile, const ProfileTable& table) {
   std::size_t width = 6;
   const std::size_t shown = table.top <= 0 ? rows.size() : std::min(rows.size(), static_cast<std::size_t>(table.top));
   for (std::size_t i = 0; i < shown; ++i) width = std::max(width, name_of(rows[i]).size());
+  const char* const head = table.group == ProfileGroup::layer         ? "layer"
+                           : table.group == ProfileGroup::phase       ? "phase"
+                           : table.group == ProfileGroup::rank        ? "rank"
+                           : table.group == ProfileGroup::micro_batch ? "micro-batch"
+                                                                      : "kernel";
   const bool alone = std::ranges::any_of(rows, [](const ProfileRow& row) { return row.alone_ms > 0; });
-  text += fmt::format("{:<{}}  {:>6} {:>9} {:>8} {:>8} {:>8} {:>6} {:>8} {}{:>7} {:>7} {:>6}  {}\n", "kernel", width,
+  text += fmt::format("{:<{}}  {:>6} {:>9} {:>8} {:>8} {:>8} {:>6} {:>8} {}{:>7} {:>7} {:>6}  {}\n", head, width,
                       "calls", "total ms", "mean", "min", "max", "share", "GFLOP/s", alone ? "of alone " : "", "GB/s",
                       "FLOP/B", "roof", "bound");
   for (std::size_t i = 0; i < shown; ++i) {
