@@ -76,7 +76,7 @@ class Browser:
         self.call("Page.navigate", url=f"file://{os.path.abspath(path)}")
         self.wait("document.readyState === 'complete' && document.querySelector('h1') !== null")
 
-    def wait(self, condition, seconds=20):
+    def wait(self, condition, seconds=60):
         end = time.time() + seconds
         while time.time() < end:
             if self.run(condition):

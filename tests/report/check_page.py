@@ -42,7 +42,7 @@ def write_pages(program, folder):
 def main():
     program, folder = sys.argv[1:]
     if not find_chromium():
-        skip("no chromium is installed (tools/setup --report installs it)")
+        skip("no chromium is installed (tools/setup --tests installs it)")
     pages = write_pages(program, folder)
     browser = Browser()
     failed = 0
