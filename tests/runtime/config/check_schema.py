@@ -17,7 +17,7 @@ BEYOND_A_SCHEMA = re.compile(
     r"DivisionByZero|ExpressionOfWrongKind|BlockInItself|TooManyRepeats|BlockInputOutside|MeanOfWrongLength|"
     r"ClassWeightsOfWrongLength|TooManySyntheticClasses|AccumulateDoesNotDivide|BnGroupDoesNotDivide|"
     r"NesterovWithoutMomentum|StepScheduleWithoutSteps|TwoWarmups|TwoCheckpointRules|BadMemoryLimit|BadShardBytes|"
-    r"RecomputesAStageThatIsNotThere|RecomputesHalfAStage|BucketOfNoSize|TwoWaysToCut|ShardsWithoutAllReduce|"
+    r"RecomputesAStageThatIsNotThere|RecomputesHalfAStage|AStageOfAPartOfALayer|BucketOfNoSize|TwoWaysToCut|ShardsWithoutAllReduce|"
     r"RanksThatAreNotTheMesh|TooManyLayers|TooManyValues.*|HugeKernel|"
     r"SyntheticWithoutClasses|MeanBeyondFloat|NumbersAugmentedOnADevice|MoreAugmentationsThanADeviceApplies)$")
 
