@@ -118,6 +118,19 @@ TEST_F(Live, ACrashGivesTheTerminalBack) {
   }
 }
 
+TEST_F(Live, AnIgnoredSignalStaysIgnored) {
+  TerminalProgram::Args ignoring = args();
+  ignoring.ignored_signal = SIGHUP;
+  TerminalProgram program(ignoring);
+  ASSERT_TRUE(program.draws("images/s")) << program.output();
+  program.send(SIGHUP);
+  const std::size_t before = program.output().size();
+  EXPECT_TRUE(program.draws("\x1b[", before)) << "it goes on drawing";
+  EXPECT_EQ(program.output().find(kLeaveScreen), std::string::npos);
+  program.type("q");
+  EXPECT_EQ(program.end(), 0);
+}
+
 TEST_F(Live, ASecondInterruptEndsItAtOnceAndTidily) {
   TerminalProgram program(args());
   const termios before = program.settings();

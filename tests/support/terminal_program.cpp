@@ -30,6 +30,8 @@ TerminalProgram::TerminalProgram(const Args& args) {
   if (process_ < 0) throw std::runtime_error("no process");
   if (process_ != 0) return;
   ::close(master_);
+  for (const int signal : {SIGINT, SIGQUIT, SIGHUP}) ::signal(signal, SIG_DFL);  // a script's children ignore some
+  if (args.ignored_signal != 0) ::signal(args.ignored_signal, SIG_IGN);
   ::unsetenv("NO_COLOR");
   for (std::string& variable : variables) ::putenv(variable.data());
   if (::login_tty(terminal_) == 0 && ::chdir(args.directory.c_str()) == 0) ::execv(argv[0], argv.data());

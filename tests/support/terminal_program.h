@@ -20,6 +20,7 @@ class TerminalProgram {
     int columns = 80;
     int rows = 24;
     std::vector<std::string> variables = {};  // "NAME=value", beside TERM=xterm-256color and a UTF-8 locale
+    int ignored_signal = 0;                   // as nohup leaves SIGHUP; all others are as a shell gives them
   };
 
   explicit TerminalProgram(const Args& args);

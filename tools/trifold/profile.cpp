@@ -30,7 +30,7 @@ struct ProfileCommand {
   ProfileTable table;
   std::string runs = "runs";
   std::string csv;
-  bool trace = true;
+  bool no_trace = false;
   bool no_report = false;
 
   void run() {
@@ -52,7 +52,7 @@ struct ProfileCommand {
     if (gpus && world != nullptr) fail_input("profile takes the GPUs of one process; start it without mpirun");
     options.world = world;
     if (world == nullptr || world->first()) return write(loaded);
-    if (trace) options.trace = "trace.json";  // process 0 writes it
+    if (!no_trace) options.trace = "trace.json";  // process 0 writes it
     profile(loaded, options);
   }
 
@@ -63,7 +63,7 @@ struct ProfileCommand {
     std::error_code error;
     fs::create_directories(folder, error);
     if (error) fail_runtime("cannot create '{}': {}", folder.string(), error.message());
-    if (trace) options.trace = folder / "trace.json";
+    if (!no_trace) options.trace = folder / "trace.json";
 
     const Profile found = profile(loaded, options);
     const std::string json = to_json_text(found);
@@ -95,13 +95,16 @@ void add_profile_command(CLI::App& app) {
   sub->add_option("--steps", command->options.steps, "steps that are measured (default 20)")
       ->check(CLI::PositiveNumber);
   sub->add_option("--warmup", command->options.warmup, "steps before them (default 3)")->check(CLI::NonNegativeNumber);
-  sub->add_option(
-         "--group", command->table.group,
+  sub->add_option_function<std::string>(
+         "--group", [command](const std::string& name) { command->table.group = kGroups.at(name); },
          "what a line is: kernel (default), layer, phase, rank, none; of the CPU also micro-batch, of GPUs also launch")
-      ->transform(CLI::CheckedTransformer(kGroups));
-  sub->add_option("--sort", command->table.sort,
-                  "total (default), calls, mean, flops, bytes, gflops, gbps, roof (furthest from it first)")
-      ->transform(CLI::CheckedTransformer(kSorts));
+      ->check(CLI::IsMember(kGroups).description(""))
+      ->type_name("NAME");
+  sub->add_option_function<std::string>(
+         "--sort", [command](const std::string& name) { command->table.sort = kSorts.at(name); },
+         "total (default), calls, mean, flops, bytes, gflops, gbps, roof (furthest from it first)")
+      ->check(CLI::IsMember(kSorts).description(""))
+      ->type_name("NAME");
   sub->add_option("--top", command->table.top, "lines to show (default 25; 0: all)")->check(CLI::NonNegativeNumber);
   sub->add_flag("--alone", command->options.alone,
                 "also runs every convolution and matrix product by itself, to compare with the step's");
@@ -109,7 +112,7 @@ void add_profile_command(CLI::App& app) {
   sub->add_option("--gpu", command->options.gpu,
                   "whose data sheet GPUs are held against, and simulated ones estimated by: t4, a10, a100, l4, l40s, "
                   "rtx4090, h100 (default: the GPU itself; of simulated ones a100)");
-  sub->add_flag("!--no-trace", command->trace, "writes no trace.json");
+  sub->add_flag("--no-trace", command->no_trace, "writes no trace.json");
   sub->add_flag("--no-report", command->no_report, "writes no report.html");
   sub->add_option("--runs", command->runs, "folder of all runs (default: runs)");
   sub->callback([command] { command->run(); });

@@ -80,7 +80,11 @@ TerminalGuard::TerminalGuard(int descriptor) {
   struct sigaction action {};
   action.sa_handler = on_ending;
   action.sa_flags = SA_NODEFER;
-  for (std::size_t i = 0; i < kEnding.size(); ++i) ::sigaction(kEnding[i], &action, &taken_terminal.before[i]);
+  // What is ignored (by nohup, or of a job that a script started in the background) does not end the program.
+  for (std::size_t i = 0; i < kEnding.size(); ++i) {
+    ::sigaction(kEnding[i], nullptr, &taken_terminal.before[i]);
+    if (taken_terminal.before[i].sa_handler != SIG_IGN) ::sigaction(kEnding[i], &action, nullptr);
+  }
 }
 
 TerminalGuard::~TerminalGuard() {
