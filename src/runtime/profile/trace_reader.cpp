@@ -16,7 +16,7 @@ namespace {
 // Hears the file's tokens one after the other. Events lie in an array: the root, or its "traceEvents".
 class TraceListener : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit TraceListener(TraceTally& tally) : tally_(tally) {}
+  TraceListener(TraceTally& tally, const std::istream& stream) : tally_(tally), stream_(stream) {}
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -69,16 +69,13 @@ class TraceListener : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool parse_error(std::size_t position, const std::string& last_token,
-                   const nlohmann::json::exception& error) override {
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& error) override {
     const std::string_view why = error.what();
     const std::size_t line_at = why.find("at line ");
     const std::string_view line =
         line_at == why.npos ? "" : why.substr(line_at + 8, why.find(',', line_at) - line_at - 8);
-    const bool ended = why.find("unexpected end of input") != why.npos || last_token.find("<EOF>") != last_token.npos ||
-                       why.find("missing closing quote") != why.npos;
-    fault_ =
-        fmt::format("{} byte {}, line {}", ended ? "ends in the middle, at" : "is no JSON any more at", position, line);
+    fault_ = fmt::format("{} byte {}, line {}", stream_.eof() ? "ends in the middle, at" : "is no JSON any more at",
+                         position, line);
     return false;
   }
 
@@ -109,6 +106,7 @@ class TraceListener : public nlohmann::json_sax<nlohmann::json> {
   }
 
   TraceTally& tally_;
+  const std::istream& stream_;
   TraceEvent event_;
   int depth_ = 0;
   int events_depth_ = 0;
@@ -121,7 +119,7 @@ class TraceListener : public nlohmann::json_sax<nlohmann::json> {
 
 TraceSummary read_trace(std::istream& stream, const std::string& name) {
   TraceTally tally;
-  TraceListener listener(tally);
+  TraceListener listener(tally, stream);
   std::string fault;
   try {
     nlohmann::json::sax_parse(stream, &listener);

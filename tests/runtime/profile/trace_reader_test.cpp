@@ -128,6 +128,16 @@ TEST(TraceReader, GivesWhatItReadOfAFileThatIsCutOff) {
   }
 }
 
+// Whatever a file is cut off in: a number, a word, a name.
+TEST(TraceReader, AnyCutIsAnEnd) {
+  const std::string text = trace_of(joined(joined(step_events(1, 0), step_events(0, 0)),
+                                           {R"({"ph":"C","name":"x","on":true,"pid":0,"tid":0,"ts":-1.5e3})"}));
+  const std::size_t last = text.rfind("{\"ph\"");
+  for (std::size_t size = last + 1; size < last + 50; ++size)
+    EXPECT_NE(read_text(text.substr(0, size)).fault.find("ends in the middle, at byte "), std::string::npos)
+        << text.substr(last, size - last);
+}
+
 TEST(TraceReader, SaysWhereAFileIsBroken) {
   const std::vector<std::string> events = joined(step_events(1, 0), step_events(0, 0));
   std::string text = trace_of(events);
