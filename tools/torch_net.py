@@ -218,5 +218,8 @@ def make_optimizer(net, job):
     groups = decay_groups(net, options["weight_decay"], options["decay_bias"])
     if options["type"] == "sgd":
         return torch.optim.SGD(groups, lr=options["lr"], momentum=options["momentum"], nesterov=options["nesterov"])
+    if options["type"] == "adagrad":
+        return torch.optim.Adagrad(groups, lr=options["lr"], eps=options["eps"],
+                                   initial_accumulator_value=options["initial_accumulator"])
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options["type"]]
     return kind(groups, lr=options["lr"], betas=(options["beta1"], options["beta2"]), eps=options["eps"])

@@ -347,6 +347,7 @@ constexpr OptimizerRule kOptimizerRules[] = {
     {.name = "adam", .kind = OptimizerKind::adam},
     {.name = "adamw", .kind = OptimizerKind::adamw},
     {.name = "lars", .kind = OptimizerKind::lars},
+    {.name = "adagrad", .kind = OptimizerKind::adagrad},
     {.name = "clipped", .kind = OptimizerKind::sgd, .clip_norm = 1},
     {.name = "adam_clipped", .kind = OptimizerKind::adam, .clip_norm = 1},
     {.name = "scaled", .kind = OptimizerKind::sgd, .scales = true},

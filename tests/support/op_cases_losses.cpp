@@ -51,6 +51,11 @@ OpCase mse_case(const std::string& name, const Shape& shape, std::int64_t global
   return b.build();
 }
 
+// Adam's second state is a mean of squares, and Adagrad's a sum of them; a mean, and a velocity, may have either sign.
+Draw draw_of_state(const OptimizerUpdate& op, int state) {
+  return state == 1 || op.args.kind == OptimizerKind::adagrad ? Draw::positive : Draw::normal;
+}
+
 OpCase optimizer_case(const std::string& name, const OptimizerArgs& args) {
   OpCaseBuilder b("optimizer_" + name);
   OptimizerUpdate op;
@@ -61,9 +66,8 @@ OpCase optimizer_case(const std::string& name, const OptimizerArgs& args) {
   const int gradients = b.parameter("gradients", flat);
   std::vector<int> in = {parameters, gradients};
   std::vector<int> out = {parameters};
-  // adam's second state is a mean of squares; its first, and a velocity, may have either sign
   for (int state = 0; state < op.state_count(); ++state) {
-    in.push_back(b.parameter(fmt::format("state{}", state), flat, state == 0 ? Draw::normal : Draw::positive));
+    in.push_back(b.parameter(fmt::format("state{}", state), flat, draw_of_state(op, state)));
     out.push_back(in.back());
   }
   out.push_back(b.made("norm", {1}, DType::f64));
@@ -97,7 +101,7 @@ OpCase parted_case(const std::string& name, const OptimizerArgs& args, Gradients
     std::vector<int> in = {parameters, part("part of gradients")};
     std::vector<int> out = {parameters};
     for (int state = 0; state < op.state_count(); ++state) {
-      in.push_back(part(state == 0 ? "state0" : "state1", state == 0 ? Draw::normal : Draw::positive));
+      in.push_back(part(state == 0 ? "state0" : "state1", draw_of_state(op, state)));
       out.push_back(in.back());
     }
     in.push_back(scale);
@@ -123,7 +127,7 @@ OpCase scaled_case(const std::string& name, const OptimizerArgs& args, Gradients
   std::vector<int> in = {parameters, gradients};
   std::vector<int> out = {parameters};
   for (int state = 0; state < op.state_count(); ++state) {
-    in.push_back(b.parameter(fmt::format("state{}", state), flat, state == 0 ? Draw::normal : Draw::positive));
+    in.push_back(b.parameter(fmt::format("state{}", state), flat, draw_of_state(op, state)));
     out.push_back(in.back());
   }
   in.push_back(b.parameter("loss scale", {kLossScaleFloats}, Draw::loss_scale));
@@ -210,6 +214,9 @@ void add_loss_cases(std::vector<OpCase>& cases) {
   cases.push_back(optimizer_case("adamw", {.kind = OptimizerKind::adamw, .weight_decay = 0.01}));
   cases.push_back(
       optimizer_case("adamw_clip", {.kind = OptimizerKind::adamw, .beta1 = 0.8, .beta2 = 0.95, .clip_norm = 2}));
+  cases.push_back(optimizer_case("adagrad", {.kind = OptimizerKind::adagrad, .weight_decay = 0.01, .eps = 1e-10}));
+  cases.push_back(
+      optimizer_case("adagrad_clip", {.kind = OptimizerKind::adagrad, .initial_accumulator = 0.5, .clip_norm = 2}));
   cases.push_back(optimizer_case("lars", {.kind = OptimizerKind::lars, .momentum = 0.9, .weight_decay = 0.01}));
   cases.push_back(
       optimizer_case("lars_clip", {.kind = OptimizerKind::lars, .weight_decay = 0.01, .trust = 0.1, .clip_norm = 3}));
@@ -217,6 +224,7 @@ void add_loss_cases(std::vector<OpCase>& cases) {
   cases.push_back(scaled_case("sgd_overflow", {.momentum = 0.9, .weight_decay = 0.01}, Gradients::infinite));
   cases.push_back(scaled_case("sgd_clip", {.clip_norm = 1e-3}, Gradients::finite));
   cases.push_back(scaled_case("adam", {.kind = OptimizerKind::adam}, Gradients::finite));
+  cases.push_back(scaled_case("adagrad", {.kind = OptimizerKind::adagrad}, Gradients::finite));
   cases.push_back(scaled_case("adamw_overflow", {.kind = OptimizerKind::adamw}, Gradients::infinite));
   cases.push_back(parted_case("sgd_clip", {.momentum = 0.9, .clip_norm = 2}, Gradients::finite));
   cases.push_back(parted_case("plain", {}, Gradients::infinite));

@@ -59,6 +59,8 @@ class UpdateKernel final : public Kernel {
             const double decay = segment.decay ? op_.args.weight_decay : 0.0;
             if (op_.args.kind == OptimizerKind::sgd)
               sgd(part, context.learning_rate, decay, gradient_scale);
+            else if (op_.args.kind == OptimizerKind::adagrad)
+              adagrad(part, context.learning_rate, decay, gradient_scale);
             else
               adam(part, context.learning_rate, static_cast<double>(step.updates), decay, gradient_scale);
           }
@@ -96,6 +98,18 @@ class UpdateKernel final : public Kernel {
       optimizer_loops().adam(args, range);
     else
       optimizer_loops().adamw(args, range);
+  }
+
+  void adagrad(Range range, double rate, double decay, float gradient_scale) const {
+    optimizer_loops().adagrad({.weights = out(0),
+                               .gradients = in(1),
+                               .sum = out(1),
+                               .rate = static_cast<float>(rate),
+                               .eps = static_cast<float>(op_.args.eps),
+                               .initial = static_cast<float>(op_.args.initial_accumulator),
+                               .weight_decay = static_cast<float>(decay),
+                               .gradient_scale = gradient_scale},
+                              range);
   }
 
   // You et al.: the layer's own rate, trust * |w| / (|g| + decay * |w|), scales what enters the momentum.

@@ -18,7 +18,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kBlocksResident = 4;  // on a multiprocessor: 64 registers a thread, more than any rule needs
 
-enum class Rule { plain, momentum, nesterov, adam, adamw };
+enum class Rule { plain, momentum, nesterov, adam, adamw, adagrad };
 
 template <Rule kRule>
 constexpr bool kIsAdam = kRule == Rule::adam || kRule == Rule::adamw;
@@ -28,7 +28,7 @@ struct UpdateArgs {
   int chunk_count;
   const DeviceStep* step;
   double beta1, beta2;
-  float momentum, weight_decay, eps;
+  float momentum, weight_decay, eps, initial_accumulator;
   float rest1, rest2;  // 1 - beta, rounded once
 };
 
@@ -62,7 +62,8 @@ struct ChunkNumbers {
   float gradient_scale, decay, shrink;
 };
 
-// One element. `first` and `second` are the states that the rule has: the velocity, or the mean and the square.
+// One element. `first` and `second` are the states that the rule has: the velocity, the sum of squares, or
+// the mean and the square.
 template <Rule kRule>
 __device__ __forceinline__ void update_element(const UpdateArgs& args, const StepNumbers& step,
                                                const ChunkNumbers& chunk, float gradient, float& weight, float& first,
@@ -77,6 +78,10 @@ __device__ __forceinline__ void update_element(const UpdateArgs& args, const Ste
     first = fmaf(first, beta1, g * args.rest1);
     second = fmaf(second, beta2, g * g * args.rest2);
     weight = fmaf(first / fmaf(sqrtf(second), step.root_correction, args.eps), step.rate, weight);
+  } else if constexpr (kRule == Rule::adagrad) {
+    g = fmaf(weight, chunk.decay, g);
+    first = fmaf(g, g, first);
+    weight = fmaf(g / (sqrtf(first + args.initial_accumulator) + args.eps), step.rate, weight);
   } else {
     g = fmaf(weight, chunk.decay, g);
     float move = g;
@@ -195,6 +200,7 @@ UpdateKernels kernels_of() {
 UpdateKernels kernels_for(const OptimizerUpdate& op) {
   if (op.args.kind == OptimizerKind::adam) return kernels_of<Rule::adam>();
   if (op.args.kind == OptimizerKind::adamw) return kernels_of<Rule::adamw>();
+  if (op.args.kind == OptimizerKind::adagrad) return kernels_of<Rule::adagrad>();
   if (op.state_count() == 0) return kernels_of<Rule::plain>();
   return op.args.nesterov ? kernels_of<Rule::nesterov>() : kernels_of<Rule::momentum>();
 }
@@ -233,6 +239,7 @@ class UpdateKernel final : public CudaKernel {
                           .momentum = static_cast<float>(op_.args.momentum),
                           .weight_decay = static_cast<float>(op_.args.weight_decay),
                           .eps = static_cast<float>(op_.args.eps),
+                          .initial_accumulator = static_cast<float>(op_.args.initial_accumulator),
                           .rest1 = static_cast<float>(1 - op_.args.beta1),
                           .rest2 = static_cast<float>(1 - op_.args.beta2)};
     auto* report = out<double>(states + (op_.scaling ? 2 : 1));

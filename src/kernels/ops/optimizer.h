@@ -15,7 +15,7 @@ struct ParameterSegment {
   bool decay = true;  // weight decay applies (biases and batch norm may be exempt); LARS adapts its rate too
 };
 
-enum class OptimizerKind { sgd, adam, adamw, lars };
+enum class OptimizerKind { sgd, adam, adamw, lars, adagrad };
 
 struct OptimizerArgs {
   OptimizerKind kind = OptimizerKind::sgd;
@@ -23,8 +23,9 @@ struct OptimizerArgs {
   bool nesterov = false;
   double weight_decay = 0;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  double trust = 0.001;  // LARS
-  double clip_norm = 0;  // gradients are scaled down to this global norm; 0: not
+  double trust = 0.001;            // LARS
+  double initial_accumulator = 0;  // Adagrad: added to the sum of squares
+  double clip_norm = 0;            // gradients are scaled down to this global norm; 0: not
 };
 
 // Gradients in 16 bits would vanish: they are computed of the loss times a scale and divided by it in the update. When
@@ -39,10 +40,10 @@ struct LossScaling {
 };
 inline constexpr std::int64_t kLossScaleFloats = 4;
 
-// in: parameters [P], gradients [P], state... (sgd with momentum, lars: 1; adam: 2; plain sgd: none), [loss scale],
-// [squares]; out: parameters, state..., [loss scale] in place, then report f64 [1]: the global norm of the gradients (0
-// unless clipping; of the unscaled ones). The learning rate and the number of updates come with the step; updates that
-// were skipped do not count for adam's corrections.
+// in: parameters [P], gradients [P], state... (sgd with momentum, lars, adagrad: 1; adam: 2; plain sgd: none), [loss
+// scale], [squares]; out: parameters, state..., [loss scale] in place, then report f64 [1]: the global norm of the
+// gradients (0 unless clipping; of the unscaled ones). The learning rate and the number of updates come with the step;
+// updates that were skipped do not count for adam's corrections.
 struct OptimizerUpdate final : Op {
   OptimizerArgs args;
   std::optional<LossScaling> scaling;
@@ -56,7 +57,8 @@ struct OptimizerUpdate final : Op {
 
   int state_count() const {
     if (args.kind == OptimizerKind::adam || args.kind == OptimizerKind::adamw) return 2;
-    return args.kind == OptimizerKind::lars || args.momentum != 0 ? 1 : 0;
+    if (args.kind == OptimizerKind::lars || args.kind == OptimizerKind::adagrad) return 1;
+    return args.momentum != 0 ? 1 : 0;
   }
   std::string_view name() const override { return "optimizer.update"; }
   double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {

@@ -36,6 +36,8 @@ class UpdateKernel final : public Kernel {
     for (const ParameterSegment& segment : op_.segments) {
       if (a.kind == OptimizerKind::adam || a.kind == OptimizerKind::adamw)
         update_adam(segment, scale, context.learning_rate, static_cast<double>(step.updates));
+      else if (a.kind == OptimizerKind::adagrad)
+        update_adagrad(segment, scale, context.learning_rate);
       else
         update_sgd(segment, scale, context.learning_rate);
     }
@@ -95,6 +97,17 @@ class UpdateKernel final : public Kernel {
       out(1)[i] = static_cast<float>(m);
       out(2)[i] = static_cast<float>(v);
       out(0)[i] = static_cast<float>(w - rate * (m / correction1) / (std::sqrt(v / correction2) + a.eps));
+    }
+  }
+
+  void update_adagrad(const ParameterSegment& segment, double scale, double rate) {
+    const OptimizerArgs& a = op_.args;
+    for (std::int64_t i = segment.begin; i < segment.end; ++i) {
+      const double w = in(0)[i];
+      const double g = in(1)[i] * scale + decay_of(segment) * w;
+      const double sum = in(2)[i] + g * g;
+      out(1)[i] = static_cast<float>(sum);
+      out(0)[i] = static_cast<float>(w - rate * g / (std::sqrt(sum + a.initial_accumulator) + a.eps));
     }
   }
 

@@ -69,6 +69,12 @@ const GoldenCase kGolden[] = {
     {"clip", {.momentum = 0.9, .clip_norm = 0.5}, {0.4498487f, -1.2793895f, 1.8473252f, 0.0825422f}},
     {"adam", {.kind = OptimizerKind::adam, .weight_decay = 0.01}, {0.2935604f, -1.2266501f, 1.7737285f, 0.0993318f}},
     {"adamw", {.kind = OptimizerKind::adamw, .weight_decay = 0.01}, {0.2948188f, -1.2301818f, 1.7704939f, 0.1003562f}},
+    {"adagrad",
+     {.kind = OptimizerKind::adagrad, .weight_decay = 0.01, .eps = 1e-10},
+     {0.3677781f, -1.2674119f, 1.8950338f, 0.1023237f}},
+    {"adagrad_initial",
+     {.kind = OptimizerKind::adagrad, .eps = 1e-6, .initial_accumulator = 0.1},
+     {0.4047412f, -1.2959909f, 1.9053079f, 0.0626362f}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Torch, ReferenceOptimizer, testing::ValuesIn(kGolden),
@@ -90,6 +96,15 @@ TEST(ReferenceOptimizerRules, ClippingReportsTheNormBeforeIt) {
   EXPECT_NEAR(train(op, {1, 1}, {{3, 4}}).last_norm, 5, 1e-12);
   op.args.clip_norm = 0;
   EXPECT_EQ(train(op, {1, 1}, {{3, 4}}).last_norm, 0);
+}
+
+// torch.optim.Adagrad by hand: the sum of squares is 7 + 9 = 16, then 16 + 400 = 416.
+TEST(ReferenceOptimizerRules, AdagradDividesByTheRootOfTheSumOfSquares) {
+  OptimizerUpdate op;
+  op.args = {.kind = OptimizerKind::adagrad, .eps = 0, .initial_accumulator = 7};
+  op.segments = {{0, 1}};
+  EXPECT_NEAR(train(op, {1}, {{3}}).weights[0], 1 - 0.1 * 3 / 4, 1e-7);
+  EXPECT_NEAR(train(op, {1}, {{3}, {20}}).weights[0], 1 - 0.1 * 3 / 4 - 0.1 * 20 / std::sqrt(416), 1e-7);
 }
 
 // |w| = 5, |g| = 10: the local rate is 0.02 * 5 / (10 + 0.1 * 5).

@@ -33,10 +33,23 @@ struct AdamArgs {
   float gradient_scale = 1;
 };
 
+// g = gradient_scale * gradient + weight_decay * weight; sum += g^2; weight -= rate * g / (sqrt(sum + initial) + eps).
+struct AdagradArgs {
+  float* weights = nullptr;
+  const float* gradients = nullptr;
+  float* sum = nullptr;  // of squares; zeros before the first update
+  float rate = 0;
+  float eps = 1e-10f;
+  float initial = 0;
+  float weight_decay = 0;
+  float gradient_scale = 1;
+};
+
 struct OptimizerLoops {
   void (*sgd)(const SgdArgs& args, Range elements);
   void (*adam)(const AdamArgs& args, Range elements);
   void (*adamw)(const AdamArgs& args, Range elements);
+  void (*adagrad)(const AdagradArgs& args, Range elements);
   double (*sum_of_squares)(const float* x, Range elements);
   void (*scale)(float* x, float factor, Range elements);  // in place
 };

@@ -72,6 +72,21 @@ void adamw(const AdamArgs& args, Range elements) {
   adam_as<true>(args, elements);
 }
 
+void adagrad(const AdagradArgs& args, Range elements) {
+  float* weights = args.weights + elements.begin;
+  const float* gradients = args.gradients + elements.begin;
+  float* sums = args.sum + elements.begin;
+  const Vec gradient_scale = broadcast(args.gradient_scale), decay = broadcast(args.weight_decay);
+  const Vec rate = broadcast(-args.rate), initial = broadcast(args.initial), eps = broadcast(args.eps);
+  for_each_vector(elements, [&](std::int64_t i, auto part) TRIFOLD_INLINE {
+    const Vec weight = part.load(weights + i);
+    const Vec g = fma(weight, decay, part.load(gradients + i) * gradient_scale);
+    const Vec sum = fma(g, g, part.load(sums + i));
+    part.store(sums + i, sum);
+    part.store(weights + i, fma(g / (square_root(sum + initial) + eps), rate, weight));
+  });
+}
+
 double sum_of_squares(const float* x, Range elements) {
   const float* start = x + elements.begin;
   const std::int64_t count = elements.end - elements.begin;
@@ -95,6 +110,6 @@ void scale(float* x, float factor, Range elements) {
 
 }  // namespace
 
-const OptimizerLoops optimizer_loops_table = {sgd, adam, adamw, sum_of_squares, scale};
+const OptimizerLoops optimizer_loops_table = {sgd, adam, adamw, adagrad, sum_of_squares, scale};
 
 }  // namespace trifold::cpu::TRIFOLD_ISA
