@@ -1,0 +1,44 @@
+// How a message lies on the wire: a head (a header of fixed length, then the fields as CBOR) and the payload, which may
+// be compressed. A checksum is over all of it. What comes in may be from anybody: reading it takes no more memory than
+// its limits say, and what is wrong with it is an answer, not an error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "parallel/ps/wire/message.h"
+
+namespace trifold {
+
+// Grows with any change that an older program would misread. The first six bytes of a head stay what they are.
+inline constexpr std::uint16_t kFrameVersion = 1;
+
+// The header, little-endian: magic u32, version u16, kind u16, flags u32, bytes of fields u32, of the payload as it is
+// sent u64, of the payload u64, checksum u64.
+inline constexpr std::size_t kHeaderBytes = 40;
+inline constexpr std::size_t kLargestFields = std::size_t{4} << 20;
+inline constexpr std::size_t kLargestHead = kHeaderBytes + kLargestFields;
+
+struct Frame {
+  std::vector<std::byte> head = {};
+  Payload payload = {};  // the message's own bytes, not copied, unless compressed
+
+  std::size_t bytes() const { return head.size() + payload.size(); }
+};
+
+// Fails if the fields are no object or too large.
+Frame encode_frame(const Message& message, bool compress = false);
+
+struct FrameReading {
+  std::optional<Message> message = {};
+  std::string why_not = {};  // ... was it refused
+};
+
+// `largest`: bytes of a payload, compressed or not.
+FrameReading decode_frame(std::span<const std::byte> head, const Payload& payload, std::size_t largest);
+
+}  // namespace trifold

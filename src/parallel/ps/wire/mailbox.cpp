@@ -1,0 +1,320 @@
+#include "parallel/ps/wire/mailbox.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include <zmq.hpp>
+
+#include "parallel/ps/wire/event_descriptor.h"
+#include "parallel/ps/wire/frame.h"
+#include "parallel/ps/wire/gatekeeper.h"
+#include "parallel/ps/wire/incoming_peers.h"
+#include "parallel/ps/wire/tcp_address.h"
+#include "runtime/core/error.h"
+
+namespace trifold {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kLingerMs = 1000;
+// A dead peer is noticed by bytes that its machine does not confirm; pings see to it that there are some. How long a
+// ping's answer takes says little: it may stand behind a large message on a slow link.
+constexpr int kUnconfirmedMs = 10'000;
+constexpr int kPingEveryMs = 2000;
+constexpr int kPingAnswerMs = 120'000;
+constexpr int kConnectMs = 3000;
+constexpr int kReconnectMs = 100;
+constexpr int kReconnectMostMs = 2000;
+// Messages of a peer that wait here, whatever their size: what is beyond stays with the peer, by TCP's window.
+constexpr int kWaitingHere = 16;
+constexpr std::size_t kCopied = 2048;  // bytes; sharing costs more below
+constexpr std::size_t kAlignment = 8;
+constexpr const char* kZapDomain = "trifold";
+
+// ZeroMQ's word that it is done with a payload, on its thread.
+struct HeldPayload {
+  std::shared_ptr<const void> owner;
+  std::atomic<bool> ready = false;  // orders the thread that hands over before the one that lets go
+};
+
+void let_go(void* /*bytes*/, void* held) {
+  auto* payload = static_cast<HeldPayload*>(held);
+  (void)payload->ready.load(std::memory_order_acquire);
+  delete payload;
+}
+
+zmq::message_t part_of(const Payload& payload) {
+  if (payload.size() <= kCopied) return {payload.bytes().data(), payload.size()};
+  auto* held = new HeldPayload{.owner = payload.owner()};
+  held->ready.store(true, std::memory_order_release);
+  // ZeroMQ only reads what it is given to send.
+  return {const_cast<std::byte*>(payload.bytes().data()), payload.size(), let_go, held};
+}
+
+Payload payload_of(zmq::message_t part) {
+  const auto* bytes = part.data<std::byte>();
+  const std::size_t size = part.size();
+  if (size == 0) return {};
+  // Small messages lie in the midst of what was read at once; numbers want to be aligned.
+  if (size <= kCopied || reinterpret_cast<std::uintptr_t>(bytes) % kAlignment != 0) {
+    const auto copy = std::make_shared_for_overwrite<std::byte[]>(size);
+    std::memcpy(copy.get(), bytes, size);
+    return {copy, {copy.get(), size}};
+  }
+  const auto owner = std::make_shared<zmq::message_t>(std::move(part));
+  return {owner, {owner->data<std::byte>(), size}};
+}
+
+std::string peer_address(const zmq::message_t& part) {
+  const char* address = zmq_msg_gets(part.handle(), "Peer-Address");
+  return address == nullptr ? "somebody" : address;
+}
+
+}  // namespace
+
+struct Mailbox::Parts {
+  struct Connection {
+    PeerId peer;
+    zmq::socket_t socket;
+  };
+  enum class Taken { nothing, refused, message };
+
+  MailboxOptions options;
+  std::string address = {};
+  MailboxCounts counts = {};
+  Refusals refusals = {};
+  EventDescriptor woken = {};
+  PeerId next_peer = 1;
+  IncomingPeers incoming = IncomingPeers();
+  // Sockets go before their context, which waits for what they still send.
+  zmq::context_t context = {};
+  zmq::socket_t listener = {};                  // not open: nobody can call here
+  std::vector<Connection> connections = {};     // those made from here
+  std::vector<zmq::pollitem_t> polled = {};     // woken, the listener, connections
+  std::size_t turn = 0;                         // of the sockets: whose comes first
+  std::unique_ptr<Gatekeeper> gatekeeper = {};  // goes before the listener
+
+  explicit Parts(MailboxOptions from) : options(std::move(from)) {
+    if (!options.listen.empty()) listen(tcp_address_from(options.listen));
+    poll_sockets();
+  }
+
+  void configure(zmq::socket_t& socket, const TcpAddress& where) const {
+    namespace opt = zmq::sockopt;
+    const auto largest = static_cast<std::int64_t>(std::max(options.largest_message, kLargestHead));
+    // Of a part. How many parts a message has nobody bounds: that is left to those who were let in.
+    socket.set(opt::maxmsgsize, largest);
+    socket.set(opt::sndhwm, options.queued_messages);
+    socket.set(opt::rcvhwm, std::min(options.queued_messages, kWaitingHere));
+    socket.set(opt::linger, kLingerMs);
+    socket.set(opt::handshake_ivl, static_cast<int>(options.handshake.count()));
+    socket.set(opt::heartbeat_ivl, kPingEveryMs);
+    socket.set(opt::heartbeat_timeout, kPingAnswerMs);
+    socket.set(opt::tcp_maxrt, kUnconfirmedMs);
+    socket.set(opt::tcp_keepalive, 1);
+    socket.set(opt::ipv6, where.ipv6());
+  }
+
+  void listen(const TcpAddress& where) {
+    if (!options.credentials && !where.loopback())
+      fail_input(
+          "without keys '{}' cannot be listened on, since anybody could speak there: make keys with 'trifold keys', or "
+          "listen on tcp://127.0.0.1:{}",
+          options.listen, where.port);
+    listener = zmq::socket_t(context, zmq::socket_type::router);
+    configure(listener, where);
+    listener.set(zmq::sockopt::router_mandatory, true);  // who is gone is an answer of send()
+    listener.set(zmq::sockopt::backlog, 512);
+    std::optional<std::vector<std::string>> trusted;
+    if (options.credentials) {
+      listener.set(zmq::sockopt::curve_server, true);
+      listener.set(zmq::sockopt::curve_secretkey, options.credentials->own.secret_key);
+      listener.set(zmq::sockopt::zap_domain, kZapDomain);
+      trusted = options.credentials->trusted;
+    }
+    gatekeeper = std::make_unique<Gatekeeper>(context, listener, trusted, refusals);
+    try {
+      listener.bind(where.text());
+    } catch (const zmq::error_t& error) {
+      fail_input("cannot listen on '{}': {}; choose another address or port", options.listen, error.what());
+    }
+    address = listener.get(zmq::sockopt::last_endpoint);
+  }
+
+  void poll_sockets() {
+    polled = {{nullptr, woken.get(), ZMQ_POLLIN, 0}};
+    if (listener) polled.push_back({listener.handle(), 0, ZMQ_POLLIN, 0});
+    for (Connection& connection : connections) polled.push_back({connection.socket.handle(), 0, ZMQ_POLLIN, 0});
+  }
+
+  std::vector<Connection>::iterator connection_of(PeerId peer) {
+    return std::ranges::find(connections, peer, &Connection::peer);
+  }
+
+  // An address comes from a registry, which may have been told anything.
+  void check_peer(const std::string& to, const TcpAddress& where, const std::string& public_key) const {
+    if (options.credentials) {
+      if (public_key.empty()) fail_input("'{}' has no public key, and only members with keys are called", to);
+      if (!std::ranges::count(options.credentials->trusted, public_key))
+        fail_input("the key '{}' of '{}' is not in the list of trusted keys: add it there", public_key, to);
+      return;
+    }
+    if (!public_key.empty()) fail_input("'{}' speaks only to members with a key, and none was given here", to);
+    if (!where.loopback())
+      fail_input(
+          "without keys '{}' cannot be called, since anybody could answer there: make keys with 'trifold keys', or "
+          "stay on this machine (tcp://127.0.0.1)",
+          to);
+  }
+
+  PeerId connect(const std::string& to, const std::string& public_key) {
+    const TcpAddress where = tcp_address_from(to);
+    check_peer(to, where, public_key);
+    zmq::socket_t socket(context, zmq::socket_type::dealer);
+    configure(socket, where);
+    if (options.credentials) {
+      socket.set(zmq::sockopt::curve_serverkey, public_key);
+      socket.set(zmq::sockopt::curve_publickey, options.credentials->own.public_key);
+      socket.set(zmq::sockopt::curve_secretkey, options.credentials->own.secret_key);
+    }
+    socket.set(zmq::sockopt::connect_timeout, kConnectMs);
+    socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
+    socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMostMs);
+    try {
+      socket.connect(where.text());
+    } catch (const zmq::error_t& error) {
+      fail_input("cannot call '{}': {}", to, error.what());
+    }
+    connections.push_back({next_peer++, std::move(socket)});
+    poll_sockets();
+    return connections.back().peer;
+  }
+
+  void disconnect(PeerId peer) {
+    incoming.forget(peer);
+    if (const auto found = connection_of(peer); found != connections.end()) connections.erase(found);
+    poll_sockets();
+  }
+
+  bool send(PeerId to, const Message& message) {
+    if (message.payload.size() > options.largest_message)
+      fail_runtime("a message of {} bytes cannot be sent: {} are allowed", message.payload.size(),
+                   options.largest_message);
+    const auto connection = connection_of(to);
+    const std::string* name = connection == connections.end() ? incoming.name_of(to) : nullptr;
+    if (connection == connections.end() && name == nullptr) return false;
+    zmq::socket_t& socket = name == nullptr ? connection->socket : listener;
+
+    const Frame frame = encode_frame(message, options.compress);
+    try {
+      using enum zmq::send_flags;
+      if (name != nullptr && !socket.send(zmq::buffer(*name), sndmore | dontwait)) return false;
+      const bool has_payload = !frame.payload.empty();
+      if (!socket.send(zmq::buffer(frame.head), has_payload ? sndmore | dontwait : dontwait)) return false;
+      if (has_payload && !socket.send(part_of(frame.payload), dontwait)) return false;
+    } catch (const zmq::error_t& error) {
+      if (error.num() != EHOSTUNREACH) throw;
+      incoming.forget(to);
+      return false;
+    }
+    counts.sent_bytes += frame.bytes();
+    return true;
+  }
+
+  // A message from one socket, if there is one. 0: the listener's.
+  Taken take(std::size_t index, Received& received) {
+    const bool is_listener = listener && index == 0;
+    Connection* connection = is_listener ? nullptr : &connections[index - (listener ? 1 : 0)];
+    zmq::socket_t& socket = is_listener ? listener : connection->socket;
+    zmq::message_t name, head, payload;
+    const auto more = [&](zmq::message_t& part, bool first) {
+      if (!first && !socket.get(zmq::sockopt::rcvmore)) return false;
+      return socket.recv(part, zmq::recv_flags::dontwait).has_value();
+    };
+    if (is_listener ? !more(name, true) || !more(head, false) : !more(head, true)) return Taken::nothing;
+    more(payload, false);
+    const std::string from = peer_address(head);
+    std::size_t bytes = head.size() + payload.size();
+    std::size_t beyond = 0;
+    for (zmq::message_t part; more(part, false);) ++beyond;
+
+    FrameReading reading;
+    if (beyond > 0)
+      reading.why_not = "it has too many parts";
+    else
+      reading =
+          decode_frame({head.data<std::byte>(), head.size()}, payload_of(std::move(payload)), options.largest_message);
+    if (!reading.message) {
+      refusals.note(fmt::format("refused a message from {}: {}", from, reading.why_not));
+      return Taken::refused;
+    }
+    received.message = std::move(*reading.message);
+    received.from = is_listener ? incoming.number_of(name.to_string_view(), next_peer) : connection->peer;
+    counts.received_bytes += bytes;
+    return Taken::message;
+  }
+
+  std::optional<Received> receive(std::chrono::milliseconds timeout) {
+    const Clock::time_point deadline = Clock::now() + timeout;
+    for (;;) {
+      if (woken.take()) return std::nullopt;
+      const std::size_t sockets = polled.size() - 1;
+      Received received;
+      bool refused = false;
+      // Whoever was heard is last next time, so that nobody speaks all the time.
+      for (std::size_t i = 0; i < sockets; ++i) {
+        const std::size_t index = (turn + i) % sockets;
+        const Taken taken = take(index, received);
+        refused = refused || taken == Taken::refused;
+        if (taken != Taken::message) continue;
+        turn = index + 1;
+        return received;
+      }
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+      if (left.count() <= 0) return std::nullopt;
+      if (!refused) zmq::poll(polled, left);
+    }
+  }
+};
+
+Mailbox::Mailbox(MailboxOptions options) : parts_(std::make_unique<Parts>(std::move(options))) {}
+Mailbox::~Mailbox() = default;
+
+const std::string& Mailbox::address() const {
+  return parts_->address;
+}
+
+PeerId Mailbox::connect(const std::string& address, const std::string& public_key) {
+  return parts_->connect(address, public_key);
+}
+
+void Mailbox::disconnect(PeerId peer) {
+  parts_->disconnect(peer);
+}
+
+bool Mailbox::send(PeerId to, const Message& message) {
+  return parts_->send(to, message);
+}
+
+std::optional<Received> Mailbox::receive(std::chrono::milliseconds timeout) {
+  try {
+    return parts_->receive(timeout);
+  } catch (const zmq::error_t& error) {
+    if (error.num() == EINTR) return std::nullopt;  // a signal: the caller may want to look
+    throw;
+  }
+}
+
+void Mailbox::wake() {
+  parts_->woken.set();
+}
+
+const MailboxCounts& Mailbox::counts() const {
+  parts_->counts.refused = parts_->refusals.count();
+  return parts_->counts;
+}
+
+}  // namespace trifold
