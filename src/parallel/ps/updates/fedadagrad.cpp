@@ -1,0 +1,12 @@
+// FedAdagrad: moment2 is the sum of the squares.
+#include "parallel/ps/updates/adaptive_server.h"
+#include "parallel/ps/updates/kinds.h"
+
+namespace trifold {
+
+std::unique_ptr<SliceUpdate> make_fedadagrad(const FederatedArgs& args) {
+  const auto law = [](float moment2, float square) { return moment2 + square; };
+  return std::make_unique<AdaptiveServer<decltype(law)>>(args, law);
+}
+
+}  // namespace trifold

@@ -1,0 +1,86 @@
+#include "parallel/ps/view.h"
+
+#include <nlohmann/json.hpp>
+
+#include "parallel/ps/json_fields.h"
+#include "runtime/core/error.h"
+
+namespace trifold {
+namespace {
+
+using Json = nlohmann::json;
+
+Json to_json(const MemberInfo& member) {
+  return {{"id", member.id}, {"role", member.role}, {"address", member.address}, {"public_key", member.public_key}};
+}
+
+MemberInfo member_from_json(const Json& json) {
+  MemberInfo member{.id = text_field(json, "id"),
+                    .role = text_field(json, "role"),
+                    .address = text_field(json, "address"),
+                    .public_key = text_field(json, "public_key")};
+  if (member.id.empty()) fail_runtime("'id' is empty");
+  if (member.role != "server" && member.role != "worker" && member.role != "manager")
+    fail_runtime("'role' is \"{}\", and not server, worker or manager", member.role);
+  return member;
+}
+
+// What is not UTF-8 cannot be said in JSON; names are ours and are, so nothing is replaced but in a broken one.
+std::string dumped(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string to_text(const MemberInfo& member) {
+  return dumped(to_json(member));
+}
+
+MemberInfo member_from_text(const std::string& text) {
+  try {
+    return member_from_json(parse_object(text, "it"));
+  } catch (const Error& error) {
+    fail_runtime("the text of a member is damaged: {}", error.what());
+  }
+}
+
+std::vector<std::string> View::server_ids() const {
+  std::vector<std::string> ids;
+  ids.reserve(servers.size());
+  for (const MemberInfo& server : servers) ids.push_back(server.id);
+  return ids;
+}
+
+std::string to_text(const View& view) {
+  Json servers = Json::array();
+  for (const MemberInfo& server : view.servers) servers.push_back(to_json(server));
+  Json json = {{"version", view.version},           {"epoch", view.epoch},          {"settled", view.settled},
+               {"servers", std::move(servers)},     {"sources", view.sources},      {"workers", view.workers},
+               {"shard_owners", view.shard_owners}, {"stopped_by", view.stopped_by}};
+  if (!view.leader.id.empty()) json["leader"] = to_json(view.leader);
+  if (view.stop_clock) json["stop_clock"] = *view.stop_clock;
+  if (view.over) json["over"] = true;
+  return dumped(json);
+}
+
+View view_from_text(const std::string& text) {
+  try {
+    const Json json = parse_object(text, "it");
+    View view{.version = integer_field(json, "version"),
+              .epoch = integer_field(json, "epoch"),
+              .settled = flag_field(json, "settled"),
+              .sources = texts_field(json, "sources"),
+              .workers = texts_field(json, "workers"),
+              .shard_owners = texts_field(json, "shard_owners"),
+              .stopped_by = text_field(json, "stopped_by")};
+    for (const Json& server : array_field(json, "servers")) view.servers.push_back(member_from_json(server));
+    if (json.contains("leader")) view.leader = member_from_json(json["leader"]);
+    if (json.contains("over")) view.over = flag_field(json, "over");
+    if (json.contains("stop_clock")) view.stop_clock = integer_field(json, "stop_clock");
+    return view;
+  } catch (const Error& error) {
+    fail_runtime("the view is damaged: {}", error.what());
+  }
+}
+
+}  // namespace trifold

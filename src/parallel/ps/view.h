@@ -1,0 +1,53 @@
+// What all members of a cluster go by: who serves, who works on which shard of the data, and when it ends. The manager
+// that leads writes it, as a text in the registry under kViewName; everybody follows the newest version.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trifold {
+
+inline constexpr const char* kViewName = "view";
+inline constexpr const char* kJobName = "job";             // the resolved job, JSON
+inline constexpr const char* kLeaderName = "leader";       // MemberInfo of the manager that leads; with its lease
+inline constexpr const char* kMembersPrefix = "members/";  // + id: MemberInfo of who is alive; with its lease
+
+struct MemberInfo {
+  std::string id = {};          // never used again by another
+  std::string role = {};        // "server", "worker", "manager"
+  std::string address = {};     // where it listens; of workers: empty
+  std::string public_key = {};  // with credentials
+
+  bool operator==(const MemberInfo&) const = default;
+};
+
+std::string to_text(const MemberInfo& member);
+MemberInfo member_from_text(const std::string& text);
+
+struct View {
+  std::int64_t version = 0;
+  // Grows when the set of servers changes. Servers take pushes, pulls and replicas of their own epoch only, so that
+  // what an old owner still says counts for nothing.
+  std::int64_t epoch = 0;
+  // False: servers of this epoch have stopped and say what they hold (status); the next version, settled, will say from
+  // whom each slice's state comes.
+  bool settled = false;
+  MemberInfo leader = {};  // the manager that wrote it
+  std::vector<MemberInfo> servers = {};
+  std::vector<std::string> sources = {};        // by slice: id of the server (or manager) that has its newest state
+  std::vector<std::string> workers = {};        // ids
+  std::vector<std::string> shard_owners = {};   // by shard of the data: a worker's id; empty: nobody yet
+  std::optional<std::int64_t> stop_clock = {};  // workers end when their shards have done so many clocks
+  std::string stopped_by = {};
+  bool over = false;  // everybody may go
+
+  std::vector<std::string> server_ids() const;
+  bool operator==(const View&) const = default;
+};
+
+std::string to_text(const View& view);
+View view_from_text(const std::string& text);
+
+}  // namespace trifold
