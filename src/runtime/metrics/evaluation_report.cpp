@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "runtime/core/base64.h"
 #include "runtime/data/image.h"
-#include "runtime/metrics/base64.h"
 
 namespace trifold {
 namespace {

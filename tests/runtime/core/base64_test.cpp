@@ -1,5 +1,5 @@
 // The test vectors of RFC 4648, and bytes that use its last two digits.
-#include "runtime/metrics/base64.h"
+#include "runtime/core/base64.h"
 
 #include <string_view>
 
@@ -21,6 +21,19 @@ TEST(Base64, IsThatOfTheStandard) {
   EXPECT_EQ(encoded("fooba"), "Zm9vYmE=");
   EXPECT_EQ(encoded("foobar"), "Zm9vYmFy");
   EXPECT_EQ(encoded("\xFB\xFF\xFE"), "+//+");
+}
+
+TEST(Base64, ComesBack) {
+  std::string bytes;
+  for (int i = 0; i < 300; ++i) {
+    EXPECT_EQ(from_base64(encoded(bytes)), bytes);
+    bytes += static_cast<char>(i * 7);
+  }
+}
+
+TEST(Base64, RefusesWhatIsNone) {
+  for (const char* text : {"Z", "Zg=", "Zg==Zg==", "Z===", "====", "Zm9-", "Zm 9", "Zg=v"})
+    EXPECT_EQ(from_base64(text), std::nullopt) << text;
 }
 
 }  // namespace
