@@ -1,0 +1,347 @@
+#include "parallel/ps/client/server_exchange.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "parallel/ps/slices/gradient_codec.h"
+
+namespace trifold {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLookEvery{20};      // for what is due again
+constexpr milliseconds kServerBehind{50};   // until a server that has not seen our view yet is asked again
+constexpr milliseconds kFullQueue{5};       // until a server that takes no more messages is tried again
+constexpr std::size_t kSlowLink = 1000;     // bytes a millisecond: so long what was sent may take to arrive
+constexpr std::size_t kReportsKept = 4096;  // while there is no manager
+
+}  // namespace
+
+ServerExchange::ServerExchange(ExchangeOptions options, Mailbox& mailbox, TicketBoard& board)
+    : options_(std::move(options)), mailbox_(mailbox), board_(board) {}
+
+const std::string& ServerExchange::server_id(int server) const {
+  return placement_->view.servers[static_cast<std::size_t>(server)].id;
+}
+
+ServerExchange::Lines ServerExchange::connect(const MemberInfo& server) {
+  const PeerId all = mailbox_.connect(server.address, server.public_key);
+  return {.all = all, .pulls = options_.pulls_overtake ? mailbox_.connect(server.address, server.public_key) : all};
+}
+
+void ServerExchange::disconnect(const Lines& lines) {
+  mailbox_.disconnect(lines.all);
+  if (lines.pulls != lines.all) mailbox_.disconnect(lines.pulls);
+}
+
+PeerId ServerExchange::line_of(const Flight& flight) const {
+  const Lines& lines = servers_[static_cast<std::size_t>(flight.server)];
+  return flight.request.kind == MessageKind::pull ? lines.pulls : lines.all;
+}
+
+void ServerExchange::connect_servers() {
+  std::map<std::string, Lines> peers;
+  servers_.clear();
+  for (const MemberInfo& server : placement_->view.servers) {
+    const auto known = peers_.find(server.id);
+    const Lines lines = known != peers_.end() ? known->second : connect(server);
+    peers[server.id] = lines;
+    servers_.push_back(lines);
+  }
+  for (const auto& [id, lines] : peers_)
+    if (!peers.contains(id)) disconnect(lines);
+  peers_ = std::move(peers);
+  heard_.assign(servers_.size(), Clock::now());
+}
+
+void ServerExchange::follow(std::shared_ptr<const Placement> placement) {
+  if (placement_ && placement->view.version <= placement_->view.version) return;
+  const bool other_servers = !placement_ || placement->view.epoch != placement_->view.epoch;
+  placement_ = std::move(placement);
+  if (other_servers) {
+    connect_servers();
+    // Answers to the old ids count for nothing from now on: all is asked of the new owners.
+    std::vector<Request> later = std::exchange(waiting_, {});
+    unsent_.clear();
+    for (auto& [id, flight] : std::exchange(flights_, {})) {
+      if (flight.request.kind == MessageKind::status) continue;
+      sent_again_ += flight.sent ? 1 : 0;
+      waiting_.push_back(std::move(flight.request));
+    }
+    std::ranges::move(later, std::back_inserter(waiting_));
+    for (const auto& round : std::exchange(status_rounds_, {})) begin_status(round);
+  }
+  if (placement_->view.stop_clock) drop_beyond_stop();
+  if (!settled()) return;
+  for (Request& request : std::exchange(waiting_, {})) dispatch(std::move(request));
+}
+
+void ServerExchange::add(Request request) {
+  if (request.kind == MessageKind::status) {
+    if (placement_)
+      begin_status(request.status);
+    else
+      waiting_.push_back(std::move(request));
+    return;
+  }
+  if (beyond_stop(request))
+    drop(request);
+  else if (settled())
+    dispatch(std::move(request));
+  else
+    waiting_.push_back(std::move(request));
+}
+
+void ServerExchange::dispatch(Request request) {
+  if (request.kind == MessageKind::status) return begin_status(request.status);
+  for (AddressedRequest& part : split_by_server(std::move(request), *placement_))
+    launch(std::move(part.request), part.server);
+}
+
+void ServerExchange::launch(Request request, int server) {
+  const std::uint64_t id = next_id_++;
+  std::size_t bytes = 0;
+  for (const SliceWork& item : request.work) bytes += item.encoded.size();
+  flights_.emplace(id, Flight{.request = std::move(request),
+                              .server = server,
+                              .due = Clock::now(),
+                              .patience = options_.patience,
+                              .sent = false,
+                              .bytes = bytes});
+  unsent_.push_back(id);
+}
+
+void ServerExchange::begin_status(const std::shared_ptr<StatusRound>& round) {
+  round->answers.clear();
+  status_rounds_.push_back(round);  // without servers it waits for some
+  for (std::size_t i = 0; i < servers_.size(); ++i)
+    launch({.kind = MessageKind::status, .status = round}, static_cast<int>(i));
+}
+
+// --- the end of the job
+
+bool ServerExchange::beyond_stop(const Request& request) const {
+  if (!placement_ || !placement_->view.stop_clock) return false;
+  return (request.kind == MessageKind::push || request.kind == MessageKind::pull) &&
+         request.clock >= *placement_->view.stop_clock;
+}
+
+// Others do not come so far: a push that would wait for them is not needed, and a pull has no values.
+void ServerExchange::drop(const Request& request) {
+  const Refused why("stopped", "the job ends before that clock");
+  for (const SliceWork& item : request.work)
+    if (request.kind == MessageKind::push)
+      board_.answer_push(item.ticket, request.shard, request.clock, true);
+    else
+      board_.fail(item.ticket, why);
+}
+
+void ServerExchange::drop_beyond_stop() {
+  std::erase_if(flights_, [&](auto& entry) {
+    if (!beyond_stop(entry.second.request)) return false;
+    drop(entry.second.request);
+    return true;
+  });
+  std::erase_if(waiting_, [&](Request& request) {
+    if (!beyond_stop(request)) return false;
+    drop(request);
+    return true;
+  });
+}
+
+// --- sending
+
+bool ServerExchange::send(std::uint64_t id, Flight& flight) {
+  if (!mailbox_.send(line_of(flight), message_of(flight.request, id, placement_->view.epoch))) return false;
+  if (flight.sent) {
+    sent_again_ += 1;
+    flight.patience = std::min(2 * flight.patience, 8 * options_.patience);
+  }
+  flight.sent = true;
+  flight.refused = false;
+  flight.due = Clock::now() + flight.patience;
+  return true;
+}
+
+// In a round that takes long, pushes wait for other workers' and for their replicas. A server that still answers has
+// not lost them: sending them again would only take the link from those that are on their way.
+void ServerExchange::find_due_again(Clock::time_point now) {
+  std::vector<std::size_t> bytes(servers_.size());  // that are not answered
+  for (const auto& [id, flight] : flights_)
+    if (flight.sent) bytes[static_cast<std::size_t>(flight.server)] += flight.bytes;
+  for (const auto& [id, flight] : flights_) {
+    if (!flight.sent) continue;
+    const auto server = static_cast<std::size_t>(flight.server);
+    const milliseconds on_its_way(bytes[server] / kSlowLink);
+    const auto silent = std::max(flight.due, heard_[server] + flight.patience) + on_its_way;
+    if (now >= (flight.refused ? flight.due : silent)) unsent_.push_back(id);
+  }
+}
+
+void ServerExchange::send_due() {
+  const Clock::time_point now = Clock::now();
+  if (now >= next_look_) {
+    next_look_ = now + kLookEvery;
+    find_due_again(now);
+  }
+  std::set<int> full;  // servers; what is for them stays in its order
+  std::deque<std::uint64_t> rest;
+  for (const std::uint64_t id : std::exchange(unsent_, {})) {
+    const auto flight = flights_.find(id);
+    if (flight == flights_.end()) continue;  // answered meanwhile
+    if (full.contains(flight->second.server) || !send(id, flight->second)) {
+      full.insert(flight->second.server);
+      if (!flight->second.sent) rest.push_back(id);  // one that is due again is found again
+    }
+  }
+  unsent_ = std::move(rest);
+  send_reports();
+}
+
+milliseconds ServerExchange::pause() const {
+  if (!unsent_.empty()) return kFullQueue;
+  return flights_.empty() ? milliseconds(500) : kLookEvery;
+}
+
+// --- reports
+
+void ServerExchange::report_to(const MemberInfo& manager) {
+  if (manager.address == manager_address_) return;
+  if (manager_ != 0) mailbox_.disconnect(manager_);
+  manager_address_ = manager.address;
+  manager_ = manager.address.empty() ? 0 : mailbox_.connect(manager.address, manager.public_key);
+}
+
+void ServerExchange::report(nlohmann::json fields) {
+  if (reports_.size() == kReportsKept) reports_.pop_front();
+  reports_.push_back({.kind = MessageKind::report, .fields = std::move(fields)});
+}
+
+void ServerExchange::send_reports() {
+  while (manager_ != 0 && !reports_.empty() && mailbox_.send(manager_, reports_.front())) reports_.pop_front();
+}
+
+// --- answers
+
+void ServerExchange::take(const Received& received) {
+  const Message& answer = received.message;
+  const auto id = answer.fields.find("id");
+  if (id == answer.fields.end() || !id->is_number_integer()) return;
+  const auto found = flights_.find(id->get<std::uint64_t>());
+  if (found == flights_.end()) return;  // answered before, or asked of others since
+  Flight& flight = found->second;
+  if (line_of(flight) != received.from) return;
+  heard_[static_cast<std::size_t>(flight.server)] = Clock::now();
+  try {
+    const MessageKind kind = flight.request.kind;
+    if (answer.kind == MessageKind::refusal)
+      return take_refusal(found, answer);
+    else if (answer.kind == MessageKind::push_answer && kind == MessageKind::push)
+      take_push(flight, answer);
+    else if (answer.kind == MessageKind::status_answer && kind == MessageKind::status)
+      take_status(flight, answer);
+    else if ((answer.kind == MessageKind::pull_answer && kind == MessageKind::pull) ||
+             (answer.kind == MessageKind::fetch_answer && kind == MessageKind::fetch))
+      take_slices(flight, answer);
+    else
+      fail_runtime("a message of kind {}", static_cast<int>(answer.kind));
+    if (flight.request.work.empty()) flights_.erase(found);
+  } catch (const std::exception& error) {
+    Request request = std::move(flight.request);
+    const Refused why(
+        "bad", fmt::format("the answer of server {} makes no sense: {}", server_id(flight.server), error.what()));
+    flights_.erase(found);
+    fail(std::move(request), why);
+  }
+}
+
+void ServerExchange::take_push(Flight& flight, const Message& answer) {
+  const bool late = answer.fields.value("late", false);
+  Request& request = flight.request;
+  for (const SliceWork& item : request.work) board_.answer_push(item.ticket, request.shard, request.clock, late);
+  request.work.clear();
+}
+
+// Of a pull or a fetch. A slice that is not waited for came before, in an answer to the same request sent twice.
+void ServerExchange::take_slices(Flight& flight, const Message& answer) {
+  Request& request = flight.request;
+  const bool pull = request.kind == MessageKind::pull;
+  const nlohmann::json& slices = answer.fields.at("slices");
+  const std::vector<std::span<const std::byte>> parts = parts_of(answer, slices.size());
+  std::vector<std::int64_t> oldest(slices.size());
+  if (pull) oldest = answer.fields.at("oldest").get<std::vector<std::int64_t>>();
+  if (oldest.size() != slices.size()) fail_runtime("{} clocks of {} slices", oldest.size(), slices.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const int slice = pull ? slices[i].get<int>() : slices[i].at("slice").get<int>();
+    const auto item = std::ranges::find(request.work, slice, &SliceWork::slice);
+    if (item == request.work.end()) continue;
+    if (pull)
+      decode(parts[i], item->into);
+    else
+      put_fetched(*request.fetched, options_.slices[static_cast<std::size_t>(slice)], slices[i], parts[i]);
+    const ServerTicket ticket = item->ticket;
+    request.work.erase(item);
+    if (pull)
+      board_.answer_pull(ticket, std::max<std::int64_t>(0, request.clock - oldest[i]));
+    else
+      board_.answer(ticket);
+  }
+}
+
+void ServerExchange::take_status(Flight& flight, const Message& answer) {
+  StatusRound& round = *flight.request.status;
+  round.answers.push_back(status_from(answer, server_id(flight.server)));
+  if (round.answers.size() < servers_.size()) return;
+  const ServerTicket ticket = round.ticket;
+  std::erase(status_rounds_, flight.request.status);
+  board_.answer(ticket);
+}
+
+void ServerExchange::take_refusal(Flights::iterator found, const Message& answer) {
+  Flight& flight = found->second;
+  const auto code = answer.fields.value("code", std::string());
+  const std::string why = answer.fields.value("why", std::string());
+  if (code == "epoch" || code == "stopping") {
+    const std::int64_t ours = placement_->view.epoch;
+    const std::int64_t theirs = answer.fields.value("epoch", ours + 1);
+    if (code == "epoch" && theirs <= ours) {
+      flight.refused = true;
+      flight.due = Clock::now() + kServerBehind;  // it has not seen our view yet, or not that it is settled
+    } else if (theirs > ours && options_.on_newer_epoch) {
+      options_.on_newer_epoch(theirs);  // what comes of it sends this again
+    }
+    return;
+  }
+  Request request = std::move(flight.request);
+  const Refused refused(code, fmt::format("server {} refused: {}", server_id(flight.server), why));
+  flights_.erase(found);
+  fail(std::move(request), refused);
+}
+
+void ServerExchange::fail(Request request, const Refused& why) {
+  for (const SliceWork& item : request.work)
+    if (request.kind == MessageKind::push)
+      board_.fail_push(item.ticket, request.shard, request.clock, why);
+    else
+      board_.fail(item.ticket, why);
+  if (request.status != nullptr) {
+    std::erase(status_rounds_, request.status);
+    board_.fail(request.status->ticket, why);
+  }
+  // Nobody waits for the other slices of these tickets, and the memory they would come to may be gone.
+  const auto in_vain = [&](const SliceWork& item) { return board_.failed(item.ticket); };
+  for (auto& [id, flight] : flights_)
+    if (flight.request.kind != MessageKind::push) std::erase_if(flight.request.work, in_vain);
+  for (Request& waiting : waiting_)
+    if (waiting.kind != MessageKind::push) std::erase_if(waiting.work, in_vain);
+  std::erase_if(flights_, [&](const auto& entry) {
+    const Request& other = entry.second.request;
+    return other.kind == MessageKind::status ? board_.failed(other.status->ticket) : other.work.empty();
+  });
+}
+
+}  // namespace trifold

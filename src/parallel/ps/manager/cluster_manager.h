@@ -1,0 +1,130 @@
+// The manager of a cluster, on a thread of its own: sees who lives, writes the views that all follow, hears what
+// workers have done, hands out the first values of the model, and says when to stop. What it decides by is in
+// view_rules.h.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallel/ps/manager/view_rules.h"
+#include "parallel/ps/participation.h"
+#include "parallel/ps/registry/registry.h"
+#include "parallel/ps/registry/registry_service.h"
+#include "parallel/ps/server/state_message.h"
+#include "parallel/ps/view.h"
+#include "parallel/ps/wire/mailbox.h"
+
+namespace trifold {
+
+// One shard's clock, as its worker reports it.
+struct ShardReport {
+  double loss = 0;  // mean over its samples
+  double correct = 0;
+  std::int64_t samples = 0;
+  double step_ms = 0;
+  std::int64_t staleness = 0;
+  std::int64_t sent_bytes = 0;      // by its worker since it last reported, of any shard
+  std::int64_t received_bytes = 0;  // likewise
+  std::int64_t peak_bytes = 0;      // of the worker's process so far
+  std::chrono::steady_clock::time_point arrived = {};
+};
+
+class ClusterManager {
+ public:
+  struct Args {
+    MemberInfo self = {};
+    Mailbox* mailbox = nullptr;  // this manager's; its thread uses it
+    std::unique_ptr<Registry> registry = {};
+    RegistryService* service = nullptr;  // of a registry that this manager keeps for all; null: it is elsewhere
+    ServedLayout layout = {};
+    Participation participation = {};
+    int servers = 1;  // that the first view waits for
+    int workers = 1;
+    int backup = 0;                                 // shards that a clock is not waited for
+    std::function<void(const View&)> on_view = {};  // hears of every new one, on the manager's thread
+  };
+  explicit ClusterManager(Args args);
+  ~ClusterManager();
+  ClusterManager(const ClusterManager&) = delete;
+  ClusterManager& operator=(const ClusterManager&) = delete;
+
+  // First values, one a slice. Where servers hold newer ones already (another manager has led before), those count.
+  void offer(std::vector<SliceState> states);
+
+  // Whether all shards have done this clock, waiting for it at most so long. Throws if the cluster cannot go on.
+  bool wait_for(std::int64_t clock, std::chrono::milliseconds timeout);
+  // What they said of it, by shard. Of earlier clocks nobody will ask.
+  std::map<int, ShardReport> take_reports(std::int64_t clock);
+  std::int64_t farthest() const;  // the last clock that any shard has done; -1: none
+  std::int64_t worst_staleness() const;
+
+  // Servers may forget the cuts up to this clock.
+  void release_cuts(std::int64_t clock);
+
+  // Workers end when their shards have done so many clocks. The version of the first view that says so.
+  std::int64_t stop(std::int64_t clock, const std::string& why);
+  // The same without waiting for it, until a later clock is named. Called before offer(), nobody goes farther.
+  void pause_at(std::int64_t clock);
+  // All is done: everybody may go. Returns when nobody is registered any more (true), or after so long.
+  bool end(std::chrono::milliseconds timeout);
+
+  View view() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void run();
+  void look_at_members();
+  void reconsider();
+  void begin_change(std::vector<MemberInfo> servers);
+  void ask_for_status();
+  void take_status(const Message& message);
+  void settle();
+  void publish(View view);
+  void send_releases();
+  void dispatch(const Received& received);
+  void take_report(const Message& message);
+  void answer_fetch(const Received& received);
+  bool trained() const;
+  bool done(std::int64_t clock) const;  // mutex_
+
+  Args args_;
+  std::map<std::string, MemberInfo> alive_;
+  std::int64_t revision_ = 0;       // of members that were looked at
+  std::int64_t view_revision_ = 0;  // of the view in the registry
+  std::map<std::string, HeldVersions> statuses_;
+  Clock::time_point asked_ = {};
+  std::map<std::string, PeerId> peers_;  // servers, by address
+  std::optional<Clock::time_point> lonely_since_;
+  bool took_over_ = false;  // from a manager before this one
+  std::int64_t told_release_ = -1;
+  Clock::time_point told_at_ = {};
+
+  mutable std::mutex mutex_;
+  std::condition_variable news_;
+  View view_;                                                   // mutex_
+  std::vector<SliceState> offered_;                             // mutex_
+  std::map<std::int64_t, std::map<int, ShardReport>> reports_;  // by clock; mutex_
+  std::vector<std::int64_t> latest_;                            // by shard: clock of its last report; mutex_
+  std::int64_t worst_staleness_ = 0;                            // mutex_
+  std::optional<std::pair<std::int64_t, std::string>> stop_;    // mutex_
+  std::int64_t released_ = -1;                                  // mutex_
+  bool over_ = false;                                           // mutex_
+  std::size_t members_ = 0;                                     // alive; mutex_
+  std::exception_ptr failure_;                                  // mutex_
+  std::atomic<bool> ending_{false};
+  std::thread thread_;
+};
+
+}  // namespace trifold

@@ -1,0 +1,56 @@
+#include "parallel/ps/manager/view_rules.h"
+
+#include <algorithm>
+
+namespace trifold {
+
+std::vector<std::string> assign_shards(const std::vector<std::string>& owners,
+                                       const std::vector<std::string>& workers) {
+  std::vector<std::string> assigned = owners;
+  if (workers.empty()) {
+    std::ranges::fill(assigned, std::string());
+    return assigned;
+  }
+  std::map<std::string, int> load;
+  for (const std::string& worker : workers) load[worker] = 0;
+  for (std::string& owner : assigned) {
+    const auto alive = load.find(owner);
+    if (alive == load.end())
+      owner.clear();
+    else
+      ++alive->second;
+  }
+  const auto by_load = [](const auto& a, const auto& b) { return a.second < b.second; };
+  for (std::string& owner : assigned) {
+    if (!owner.empty()) continue;
+    const auto least = std::ranges::min_element(load, by_load);
+    owner = least->first;
+    ++least->second;
+  }
+  while (true) {
+    const auto least = std::ranges::min_element(load, by_load);
+    const auto most = std::ranges::max_element(load, by_load);
+    if (most->second - least->second < 2) return assigned;
+    // The last of its shards: it has come to that one latest in this clock.
+    const auto given = std::find(assigned.rbegin(), assigned.rend(), most->first);
+    *given = least->first;
+    ++least->second;
+    --most->second;
+  }
+}
+
+std::vector<std::string> choose_sources(int slices, const std::map<std::string, HeldVersions>& servers) {
+  std::vector<std::string> sources(static_cast<std::size_t>(slices));
+  for (int slice = 0; slice < slices; ++slice) {
+    std::int64_t newest = -1;
+    for (const auto& [server, held] : servers) {
+      const auto found = held.find(slice);
+      if (found == held.end() || found->second <= newest) continue;
+      newest = found->second;
+      sources[static_cast<std::size_t>(slice)] = server;
+    }
+  }
+  return sources;
+}
+
+}  // namespace trifold

@@ -1,0 +1,130 @@
+// A server of a cluster: owns slices, keeps replicas of others', and answers messages. It follows the views that
+// managers write; of pushes and pulls it takes those of its own epoch only. One thread uses it: the one of its mailbox.
+// A push is answered when the values contain it and the replica has them; workers send it again until then.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/ps/server/replica_keeper.h"
+#include "parallel/ps/server/served_slice.h"
+#include "parallel/ps/server/state_message.h"
+#include "parallel/ps/slices/gradient_codec.h"
+#include "parallel/ps/slices/slice_places.h"
+#include "parallel/ps/view.h"
+#include "parallel/ps/wire/mailbox.h"
+
+namespace trifold {
+
+class ParameterServer {
+ public:
+  struct Args {
+    std::string id = {};
+    ServedLayout layout = {};
+    ConsistencyRules rules = {};
+    std::shared_ptr<const AggregationRule> rule = {};
+    std::shared_ptr<const SliceUpdate> update = {};
+    bool half_answers = false;  // values travel in 16 bits
+    Mailbox* mailbox = nullptr;
+  };
+  explicit ParameterServer(Args args);
+
+  void follow(const View& view);
+  void handle(const Received& received);
+  // Now and then: asks again for what has not come.
+  void tick();
+
+  // The newest view does without this server: what it holds is worth nothing any more.
+  bool deposed() const { return deposed_; }
+
+  struct Counts {
+    std::int64_t pushes = 0;    // of slices, that are in the values
+    std::int64_t repeated = 0;  // taken once already
+    std::int64_t late = 0;
+    std::int64_t refused = 0;
+  };
+  const Counts& counts() const { return counts_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // Whom a slice still owes an answer.
+  struct OwedPush {
+    std::uint64_t push = 0;  // of pushes_
+    int shard = 0;
+    std::int64_t clock = 0;
+    std::int64_t version = -1;  // that contains it; -1: none yet
+  };
+  struct OwedPull {
+    PeerId from = 0;
+    std::uint64_t id = 0;
+    std::int64_t clock = 0;
+  };
+  struct Owned {
+    ServedSlice slice;
+    std::vector<OwedPush> pushes = {};
+    std::vector<OwedPull> pulls = {};
+  };
+  struct Push {
+    PeerId from = 0;
+    std::uint64_t id = 0;
+    int left = 0;  // slices of it that are not safe yet
+    bool late = false;
+  };
+
+  struct ReadyPull {
+    std::int64_t clock = 0;
+    std::vector<int> slices = {};
+
+    bool operator==(const ReadyPull&) const = default;
+  };
+
+  void handle_request(const Received& received);
+  void take_push(const Received& received);
+  bool take_push_of_slice(const Received& received, std::uint64_t key, int slice, SlicePush push);
+  void take_pull(const Received& received);
+  void take_fetch(const Received& received);
+  void take_replicas(const Received& received);
+  void take_fetched(const Message& message);
+  void answer_status(const Received& received);
+
+  void stop_serving();
+  void start_serving(const View& view);
+  void own(int slice, SliceState state);
+  void fetch_missing();
+  const SliceState* find_state(int slice, std::int64_t cut) const;
+  void changed(int slice);
+  void settle_pushes(int slice);
+  void settle_pulls(int slice);
+  void send_ready_pulls();
+  std::vector<Message> pull_answers(const ReadyPull& ready) const;  // without ids
+  void refuse(const Received& received, const char* code, const std::string& why);
+  bool of_this_epoch(const Received& received);
+  bool all_here(const Received& request, const std::vector<int>& slices);
+
+  Args args_;
+  std::int64_t version_ = 0;
+  std::int64_t epoch_ = 0;
+  bool serving_ = false;
+  bool deposed_ = false;
+  View view_;
+  std::vector<SlicePlace> places_;
+  int self_ = -1;  // among the view's servers
+  std::map<int, Owned> owned_;
+  std::map<int, SliceState> held_;      // of others, or ours until the view is settled
+  std::map<int, std::string> missing_;  // slices we own, by who has them
+  Clock::time_point asked_ = {};
+  std::vector<Received> early_;  // requests for slices that are still on their way
+  std::map<std::uint64_t, Push> pushes_;
+  std::uint64_t next_push_ = 1;
+  std::map<std::pair<PeerId, std::uint64_t>, ReadyPull> ready_pulls_;
+  std::unique_ptr<ReplicaKeeper> replication_;
+  std::map<std::string, PeerId> peers_;  // by address
+  Counts counts_;
+};
+
+}  // namespace trifold

@@ -1,0 +1,195 @@
+#include "parallel/ps/server/served_slice.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "parallel/ps/slices/gradient_codec.h"
+
+namespace trifold {
+namespace {
+
+// A shard has at most four clocks unanswered, so no honest push is further ahead than this.
+constexpr std::int64_t kFarthest = 16;
+constexpr std::size_t kKeptCuts = 2;
+constexpr std::size_t kRememberedRounds = 16;
+
+}  // namespace
+
+bool ConsistencyRules::cuts_at(std::int64_t clock) const {
+  return clock > 0 && std::ranges::any_of(cut_every, [&](std::int64_t every) { return clock % every == 0; });
+}
+
+ServedSlice::ServedSlice(Args args, SliceState state) : args_(std::move(args)), state_(std::move(state)) {
+  TRIFOLD_CHECK(static_cast<int>(state_.applied.size()) == args_.rules->shards(), "{} clocks of {} shards",
+                state_.applied.size(), args_.rules->shards());
+  keep_cut();
+}
+
+ServedSlice::Taken ServedSlice::push(SlicePush push) {
+  const int shard = push.shard;
+  const std::int64_t clock = push.clock;
+  if (contains(shard, clock)) {
+    const auto round = left_out_.find(clock);
+    return round != left_out_.end() && round->second[static_cast<std::size_t>(shard)] ? Taken::late : Taken::repeated;
+  }
+  if (clock > state_.applied[static_cast<std::size_t>(shard)] + kFarthest) return Taken::too_far;
+  // What is wrong with it is found now, before anything has changed.
+  std::vector<float> numbers_of_it;
+  numbers(push, numbers_of_it);
+  waiting_[clock].insert_or_assign(shard, std::move(push));
+  while (advance()) {
+  }
+  return contains(shard, clock) ? Taken::applied : Taken::waits;
+}
+
+bool ServedSlice::ready_for(std::int64_t clock) const {
+  switch (args_.rules->mode) {
+    case ConsistencyRules::Mode::sync:
+      return state_.least() >= clock;
+    case ConsistencyRules::Mode::ssp:
+      return state_.least() >= clock - args_.rules->staleness;
+    case ConsistencyRules::Mode::async:
+      return true;
+  }
+  return true;
+}
+
+const std::vector<float>& ServedSlice::values_for(std::int64_t clock) const {
+  const bool repeats = args_.rules->mode == ConsistencyRules::Mode::sync && clock == state_.least() - 1;
+  return repeats && state_.before ? *state_.before : *state_.values;
+}
+
+// A push of `clock` is beyond a cut at that clock: the cut must have been taken, and another must find room.
+bool ServedSlice::may_pass(std::int64_t clock) const {
+  if (args_.rules->stop_clock && clock >= *args_.rules->stop_clock) return false;
+  if (!args_.rules->cuts_at(clock)) return true;
+  return state_.least() >= clock && state_.cuts.size() <= kKeptCuts;
+}
+
+bool ServedSlice::release(std::int64_t clock) {
+  state_.cuts.erase(state_.cuts.begin(), state_.cuts.upper_bound(clock));
+  const std::int64_t version = state_.version;
+  while (advance()) {
+  }
+  return state_.version != version;
+}
+
+bool ServedSlice::advance() {
+  if (waiting_.empty()) return false;
+  if (args_.rules->mode == ConsistencyRules::Mode::sync) return complete_round();
+  for (int shard = 0; shard < args_.rules->shards(); ++shard)
+    if (apply_next_of(shard)) return true;
+  return false;
+}
+
+bool ServedSlice::complete_round() {
+  const std::int64_t round = state_.least();
+  const auto pushed = waiting_.find(round);
+  if (pushed == waiting_.end() || !may_pass(round)) return false;
+  const std::vector<bool> expected = args_.rules->participation.in_round(round);
+  std::vector<Contribution> contributions;
+  std::vector<bool> left_out = expected;
+  rooms_.resize(expected.size());
+  for (const auto& [shard, push] : pushed->second) {
+    const auto at = static_cast<std::size_t>(shard);
+    if (!expected[at]) continue;
+    left_out[at] = false;
+    contributions.push_back({.values = numbers(push, rooms_[at]).data(), .weight = push.weight});
+  }
+  const int needed = std::max(1, args_.rules->participation.count() - args_.rules->backup);
+  if (static_cast<int>(contributions.size()) < needed) return false;
+  combined_.resize(state_.values->size());
+  if (!args_.tensor.trained && args_.tensor.keeps > 0)
+    move_on(contributions);
+  else
+    args_.rule->combine(contributions, combined_);
+  apply(combined_, pushed->second.begin()->second.rate);
+  std::ranges::fill(state_.applied, round + 1);
+  left_out_.insert_or_assign(round, std::move(left_out));
+  if (left_out_.size() > kRememberedRounds) left_out_.erase(left_out_.begin());
+  waiting_.erase(pushed);
+  changed();
+  return true;
+}
+
+// As if one had seen the shards' groups one after the other: each shard's is what it kept of the old values, and what
+// it found itself.
+void ServedSlice::move_on(std::span<const Contribution> statistics) {
+  const double keeps = args_.tensor.keeps;
+  const std::vector<float>& old = *state_.values;
+  for (std::size_t i = 0; i < combined_.size(); ++i) {
+    double value = old[i];
+    for (const Contribution& of_shard : statistics) value = keeps * value + (of_shard.values[i] - keeps * old[i]);
+    combined_[i] = static_cast<float>(value);
+  }
+}
+
+bool ServedSlice::apply_next_of(int shard) {
+  std::int64_t& clock = state_.applied[static_cast<std::size_t>(shard)];
+  const auto of_clock = waiting_.find(clock);
+  if (of_clock == waiting_.end() || !may_pass(clock)) return false;
+  const auto push = of_clock->second.find(shard);
+  if (push == of_clock->second.end()) return false;
+  // Its share of what a synchronous update would be; of a statistic, that much of the way towards it, or where the
+  // shard has moved on what it got, that.
+  const std::span<const float> values = numbers(push->second, combined_);
+  if (values.data() != combined_.data()) combined_.assign(values.begin(), values.end());
+  const float share = 1.0f / static_cast<float>(args_.rules->shards());
+  if (args_.tensor.trained) {
+    for (float& value : combined_) value *= share;
+  } else if (args_.tensor.keeps == 0) {
+    const std::vector<float>& now = *state_.values;
+    for (std::size_t i = 0; i < combined_.size(); ++i) combined_[i] = now[i] + share * (combined_[i] - now[i]);
+  }
+  apply(combined_, push->second.rate);
+  ++clock;
+  of_clock->second.erase(push);
+  if (of_clock->second.empty()) waiting_.erase(of_clock);
+  changed();
+  return true;
+}
+
+// The values that others still read stay as they are.
+void ServedSlice::apply(std::span<const float> push, double rate) {
+  state_.updates += 1;
+  // The next values are written where the ones before the last update were, unless somebody has them.
+  auto next = std::const_pointer_cast<std::vector<float>>(std::exchange(state_.before, nullptr));
+  if (!next || next.use_count() > 1) next = std::make_shared<std::vector<float>>(push.size());
+  if (args_.tensor.trained) {
+    std::vector<float*> states;
+    for (SharedFloats& state : state_.states) {
+      if (state.use_count() > 1) state = std::make_shared<std::vector<float>>(*state);
+      states.push_back(std::const_pointer_cast<std::vector<float>>(state)->data());  // nobody else has it
+    }
+    args_.update->apply(*state_.values, push, *next, states,
+                        {.rate = rate, .updates = state_.updates, .decays = args_.tensor.decays});
+  } else {
+    std::ranges::copy(push, next->begin());
+  }
+  state_.before = std::exchange(state_.values, std::move(next));
+}
+
+std::span<const float> ServedSlice::numbers(const SlicePush& push, std::vector<float>& room) const {
+  const auto elements = static_cast<std::size_t>(this->elements());
+  if (const float* plain = plain_floats(push.encoding.bytes(), elements)) return {plain, elements};
+  room.resize(elements);
+  decode(push.encoding.bytes(), room);
+  return room;
+}
+
+void ServedSlice::changed() {
+  state_.version += 1;
+  keep_cut();
+}
+
+// All shards have done exactly so many clocks: a slice that comes from elsewhere may be past it.
+void ServedSlice::keep_cut() {
+  const std::int64_t done = state_.least();
+  if (!args_.rules->cuts_at(done) || *std::ranges::max_element(state_.applied) != done) return;
+  auto cut = std::make_shared<SliceState>(state_);
+  cut->before = nullptr;
+  cut->cuts.clear();
+  state_.cuts.insert_or_assign(done, std::move(cut));
+}
+
+}  // namespace trifold

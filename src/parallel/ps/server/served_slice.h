@@ -1,0 +1,101 @@
+// A slice that a server owns: takes each push once, in the order that the consistency asks for, and says when its
+// values are new enough for whom. Knows nothing of messages.
+//   sync: the pushes of one clock become one update when all shards' are there (but for `backup`, the slowest, and but
+//   for those that do not take part in the round).
+//   async, ssp: every push is an update of its own, of its share; ssp: values are given out only to shards that are at
+//   most `staleness` clocks ahead of the slowest.
+// Every `cut_every` clocks the state is kept in which all shards have done exactly so many; pushes beyond it wait for
+// it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "parallel/ps/participation.h"
+#include "parallel/ps/rules/aggregation.h"
+#include "parallel/ps/server/slice_state.h"
+#include "parallel/ps/slices/slice.h"
+#include "parallel/ps/updates/slice_update.h"
+#include "parallel/ps/wire/message.h"
+
+namespace trifold {
+
+struct ConsistencyRules {
+  enum class Mode { sync, async, ssp } mode = Mode::sync;
+  std::int64_t staleness = 0;  // ssp
+  int backup = 0;              // sync: shards that a round does not wait for
+  Participation participation = {};
+  std::optional<std::int64_t> stop_clock = {};  // pushes of it, and later ones, are not taken
+  std::vector<std::int64_t> cut_every = {};     // clocks: cuts are at the multiples of each of these
+
+  int shards() const { return participation.shards; }
+  bool cuts_at(std::int64_t clock) const;
+};
+
+struct SlicePush {
+  int shard = 0;
+  std::int64_t clock = 0;
+  double weight = 1;
+  double rate = 0;  // learning
+  Payload encoding = {};
+};
+
+class ServedSlice {
+ public:
+  struct Args {
+    const ConsistencyRules* rules = nullptr;
+    const AggregationRule* rule = nullptr;
+    const SliceUpdate* update = nullptr;
+    ServedTensor tensor = {};  // it belongs to
+  };
+  ServedSlice(Args args, SliceState state);
+
+  enum class Taken {
+    waits,    // for others of its clock, or for earlier ones
+    applied,  // it is in the values, and others may be too that had waited
+    repeated,
+    late,     // its round was completed without it
+    too_far,  // nobody can be that far ahead
+  };
+  // An Error: the encoding is none of this slice.
+  Taken push(SlicePush push);
+
+  // Whether a shard may compute its `clock` with these values.
+  bool ready_for(std::int64_t clock) const;
+  // What it is to compute it with. In sync one that repeats the last clock, in place of a worker that is lost, gets
+  // what that one had: others may have completed the round here, though not of every slice.
+  const std::vector<float>& values_for(std::int64_t clock) const;
+  // Whether the pushes of a shard before `clock`, and the one of it, are in the values or never will be.
+  bool contains(int shard, std::int64_t clock) const { return state_.applied[static_cast<std::size_t>(shard)] > clock; }
+
+  const SliceState& state() const { return state_; }
+  // Nobody will ask for cuts up to this clock any more. True: pushes had waited for it.
+  bool release(std::int64_t clock);
+  bool rules_changed() { return release(-1); }  // likewise
+  std::int64_t elements() const { return static_cast<std::int64_t>(state_.values->size()); }
+
+ private:
+  using Clock = std::map<int, SlicePush>;  // by shard
+
+  bool advance();
+  bool complete_round();
+  bool apply_next_of(int shard);
+  void apply(std::span<const float> push, double rate);
+  void move_on(std::span<const Contribution> statistics);
+  std::span<const float> numbers(const SlicePush& push, std::vector<float>& room) const;
+  void changed();
+  void keep_cut();
+  bool may_pass(std::int64_t clock) const;
+
+  Args args_;
+  SliceState state_;
+  std::map<std::int64_t, Clock> waiting_;               // by clock
+  std::map<std::int64_t, std::vector<bool>> left_out_;  // of the last rounds: shards that were not waited for
+  std::vector<float> combined_;
+  std::vector<std::vector<float>> rooms_;
+};
+
+}  // namespace trifold

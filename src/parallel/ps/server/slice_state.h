@@ -1,0 +1,34 @@
+// Everything a server knows of one slice: what it hands on when the slice gets a replica or moves, and what a cut
+// keeps. Copies share the numbers; whoever changes numbers that are shared makes new ones.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "runtime/core/error.h"
+
+namespace trifold {
+
+using SharedFloats = std::shared_ptr<const std::vector<float>>;
+
+struct SliceState {
+  SharedFloats values = {};
+  SharedFloats before = {};                // the values of the version before, where known
+  std::vector<SharedFloats> states = {};   // the optimiser's, as long as the values each
+  std::int64_t version = 0;                // grows by one with every change
+  std::int64_t updates = 0;                // the optimiser's, for its corrections
+  std::vector<std::int64_t> applied = {};  // by shard: clocks whose pushes are in the values
+  // States that are kept for managers, by the clock that all shards had done then; they have none themselves.
+  std::map<std::int64_t, std::shared_ptr<const SliceState>> cuts = {};
+
+  // Clocks that all shards have done.
+  std::int64_t least() const {
+    TRIFOLD_CHECK(!applied.empty(), "a slice of no shards");
+    return *std::ranges::min_element(applied);
+  }
+};
+
+}  // namespace trifold

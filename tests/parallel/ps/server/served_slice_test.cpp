@@ -1,0 +1,211 @@
+// A slice takes each push once, in the order that its consistency asks for.
+#include "parallel/ps/server/served_slice.h"
+
+#include <gtest/gtest.h>
+
+#include "parallel/ps/slices/gradient_codec.h"
+
+namespace trifold {
+namespace {
+
+using Mode = ConsistencyRules::Mode;
+
+Payload encoded(const std::vector<float>& values) {
+  std::vector<std::byte> bytes;
+  encode(values, {}, {}, bytes);
+  return Payload::own(std::move(bytes));
+}
+
+// Plain SGD with rate 1: the values are the first ones minus what was pushed.
+class SliceFixture : public ::testing::Test {
+ protected:
+  ServedSlice make(ConsistencyRules rules, int shards, ServedTensor tensor = {}, AggregationArgs rule = {}) {
+    rules_ = std::move(rules);
+    rules_.participation.shards = shards;
+    rule_ = make_aggregation(rule);
+    update_ = make_optimizer_update({});
+    return ServedSlice({.rules = &rules_, .rule = rule_.get(), .update = update_.get(), .tensor = std::move(tensor)},
+                       {.values = std::make_shared<std::vector<float>>(2, 10.0f),
+                        .version = 1,
+                        .applied = std::vector<std::int64_t>(static_cast<std::size_t>(shards), 0)});
+  }
+  static SlicePush push(int shard, std::int64_t clock, float value, double weight = 1) {
+    return {.shard = shard, .clock = clock, .weight = weight, .rate = 1, .encoding = encoded({value, 2 * value})};
+  }
+
+  ConsistencyRules rules_;
+  std::unique_ptr<AggregationRule> rule_;
+  std::unique_ptr<SliceUpdate> update_;
+};
+
+using ServedSliceTest = SliceFixture;
+using Taken = ServedSlice::Taken;
+using Values = std::vector<float>;
+
+TEST_F(ServedSliceTest, SyncUpdatesOnceByTheMeanOfAllShards) {
+  ServedSlice slice = make({}, 2);
+  EXPECT_TRUE(slice.ready_for(0));
+  EXPECT_EQ(slice.push(push(1, 0, 4)), Taken::waits);
+  EXPECT_EQ(*slice.state().values, (Values{10, 10}));
+  EXPECT_FALSE(slice.ready_for(1));
+  EXPECT_EQ(slice.push(push(0, 0, 2)), Taken::applied);
+  EXPECT_EQ(*slice.state().values, (Values{7, 4}));
+  EXPECT_TRUE(slice.ready_for(1));
+  EXPECT_EQ(slice.state().updates, 1);
+  EXPECT_EQ(slice.state().version, 2);
+}
+
+TEST_F(ServedSliceTest, APushThatComesTwiceCountsOnce) {
+  ServedSlice slice = make({}, 2);
+  slice.push(push(0, 0, 2));
+  EXPECT_EQ(slice.push(push(0, 0, 2)), Taken::waits);  // sent again before its round was complete
+  slice.push(push(1, 0, 4));
+  EXPECT_EQ(slice.push(push(0, 0, 2)), Taken::repeated);
+  EXPECT_EQ(slice.push(push(1, 0, 4)), Taken::repeated);
+  EXPECT_EQ(*slice.state().values, (Values{7, 4}));
+}
+
+TEST_F(ServedSliceTest, ClocksThatComeInAnotherOrderAreTakenInTheirs) {
+  ServedSlice slice = make({}, 2);
+  EXPECT_EQ(slice.push(push(0, 1, 1)), Taken::waits);
+  EXPECT_EQ(slice.push(push(1, 1, 1)), Taken::waits);
+  EXPECT_EQ(slice.push(push(0, 0, 2)), Taken::waits);
+  EXPECT_EQ(slice.push(push(1, 0, 4)), Taken::applied);
+  EXPECT_EQ(slice.state().applied, (std::vector<std::int64_t>{2, 2}));
+  EXPECT_EQ(*slice.state().values, (Values{6, 2}));
+  EXPECT_EQ(slice.push(push(0, 100, 1)), Taken::too_far);
+}
+
+TEST_F(ServedSliceTest, BackupWorkersAreNotWaitedForAndTheirsIsLate) {
+  ServedSlice slice = make({.backup = 1}, 3);
+  slice.push(push(2, 0, 4));
+  EXPECT_EQ(slice.push(push(0, 0, 2)), Taken::applied);
+  EXPECT_EQ(*slice.state().values, (Values{7, 4}));
+  EXPECT_EQ(slice.push(push(1, 0, 99)), Taken::late);
+  EXPECT_EQ(slice.push(push(0, 0, 2)), Taken::repeated);
+  EXPECT_EQ(*slice.state().values, (Values{7, 4}));
+}
+
+TEST_F(ServedSliceTest, AsyncTakesEachPushAtOnceByItsShare) {
+  ServedSlice slice = make({.mode = Mode::async}, 2);
+  EXPECT_EQ(slice.push(push(0, 0, 2)), Taken::applied);
+  EXPECT_EQ(*slice.state().values, (Values{9, 8}));
+  EXPECT_EQ(slice.push(push(0, 1, 2)), Taken::applied);
+  EXPECT_EQ(*slice.state().values, (Values{8, 6}));
+  EXPECT_TRUE(slice.ready_for(1000));
+  EXPECT_EQ(slice.state().least(), 0);
+}
+
+TEST_F(ServedSliceTest, SspGivesValuesOnlyToWhoIsNotTooFarAhead) {
+  ServedSlice slice = make({.mode = Mode::ssp, .staleness = 2}, 2);
+  for (int clock = 0; clock < 3; ++clock) slice.push(push(0, clock, 1));
+  EXPECT_TRUE(slice.ready_for(2));
+  EXPECT_FALSE(slice.ready_for(3));  // shard 1 has done none
+  slice.push(push(1, 0, 1));
+  EXPECT_TRUE(slice.ready_for(3));
+  EXPECT_FALSE(slice.ready_for(4));
+}
+
+TEST_F(ServedSliceTest, AnAsyncCutHasExactlyItsClocksAndNothingIsLost) {
+  ServedSlice slice = make({.mode = Mode::async, .cut_every = {2}}, 2);
+  for (int clock = 0; clock < 4; ++clock) slice.push(push(0, clock, 2));  // clocks 2 and 3 wait for the cut
+  EXPECT_EQ(slice.state().applied, (std::vector<std::int64_t>{2, 0}));
+  slice.push(push(1, 0, 4));
+  slice.push(push(1, 1, 4));
+  EXPECT_EQ(slice.state().applied, (std::vector<std::int64_t>{4, 2}));
+  ASSERT_TRUE(slice.state().cuts.contains(2));
+  EXPECT_EQ(slice.state().cuts.at(2)->applied, (std::vector<std::int64_t>{2, 2}));
+  EXPECT_EQ(*slice.state().cuts.at(2)->values, (Values{4, -2}));
+  EXPECT_EQ(*slice.state().values, (Values{2, -6}));
+}
+
+TEST_F(ServedSliceTest, NothingIsTakenBeyondTheStopUntilItMoves) {
+  ServedSlice slice = make({.stop_clock = 1}, 1);
+  slice.push(push(0, 0, 1));
+  EXPECT_EQ(slice.push(push(0, 1, 1)), Taken::waits);
+  EXPECT_EQ(slice.state().least(), 1);
+  rules_.stop_clock = 2;
+  EXPECT_TRUE(slice.rules_changed());
+  EXPECT_EQ(slice.state().least(), 2);
+}
+
+TEST_F(ServedSliceTest, WhoReadsCutsSetsThePace) {
+  ServedSlice slice = make({.cut_every = {1}}, 1);
+  for (int clock = 0; clock < 5; ++clock) slice.push(push(0, clock, 1));
+  EXPECT_EQ(slice.state().least(), 3);  // cuts 1, 2 and 3 are kept; the next has no room
+  EXPECT_FALSE(slice.release(0));
+  EXPECT_TRUE(slice.release(1));
+  EXPECT_EQ(slice.state().least(), 4);
+  EXPECT_FALSE(slice.state().cuts.contains(1));
+  EXPECT_TRUE(slice.state().cuts.contains(4));
+}
+
+TEST_F(ServedSliceTest, ValuesThatSomebodyHoldsDoNotChange) {
+  ServedSlice slice = make({}, 1);
+  const SharedFloats before = slice.state().values;
+  slice.push(push(0, 0, 1));
+  const SharedFloats between = slice.state().values;
+  slice.push(push(0, 1, 1));
+  slice.push(push(0, 2, 1));
+  EXPECT_EQ(*before, (Values{10, 10}));
+  EXPECT_EQ(*between, (Values{9, 8}));
+  EXPECT_EQ(*slice.state().values, (Values{7, 4}));
+}
+
+TEST_F(ServedSliceTest, WhoRepeatsAClockGetsWhatItBeganWith) {
+  ServedSlice slice = make({}, 1);
+  slice.push(push(0, 0, 1));
+  slice.push(push(0, 1, 1));
+  EXPECT_EQ(slice.values_for(2), (Values{8, 6}));
+  EXPECT_EQ(slice.values_for(1), (Values{9, 8}));
+}
+
+TEST_F(ServedSliceTest, AStatisticIsAveragedNotOptimised) {
+  ServedSlice sync = make({}, 2, {.name = "mean", .trained = false});
+  sync.push(push(0, 0, 2));
+  sync.push(push(1, 0, 4));
+  EXPECT_EQ(*sync.state().values, (Values{3, 6}));
+  ServedSlice async = make({.mode = Mode::async}, 2, {.name = "mean", .trained = false});
+  async.push(push(0, 0, 2));
+  EXPECT_EQ(*async.state().values, (Values{6, 7}));
+}
+
+// Half of the old value is kept by each: 10 -> 5 + 1 = 6 of the first shard's, -> 3 + 2 = 5 of the second's.
+TEST_F(ServedSliceTest, AStatisticThatShardsMoveOnIsMovedByAllOfThem) {
+  ServedSlice sync = make({}, 2, {.name = "mean", .trained = false, .keeps = 0.5});
+  sync.push({.shard = 0, .clock = 0, .encoding = encoded({6, 6})});
+  sync.push({.shard = 1, .clock = 0, .encoding = encoded({7, 5})});
+  EXPECT_EQ(*sync.state().values, (Values{5, 3}));
+  ServedSlice async = make({.mode = Mode::async}, 2, {.name = "mean", .trained = false, .keeps = 0.5});
+  async.push({.shard = 0, .clock = 0, .encoding = encoded({6, 6})});
+  EXPECT_EQ(*async.state().values, (Values{6, 6}));
+}
+
+TEST_F(ServedSliceTest, ClientsThatDoNotTakePartAreNotWaitedFor) {
+  ConsistencyRules rules;
+  rules.participation.fraction = 0.5;
+  ServedSlice slice = make(rules, 4);
+  const std::vector<bool> drawn = rules_.participation.in_round(0);
+  int taken = 0;
+  for (int shard = 0; shard < 4; ++shard) {
+    if (drawn[static_cast<std::size_t>(shard)]) continue;
+    EXPECT_EQ(slice.push(push(shard, 0, 100)), Taken::waits);
+  }
+  for (int shard = 0; shard < 4; ++shard) {
+    if (!drawn[static_cast<std::size_t>(shard)]) continue;
+    EXPECT_EQ(slice.push(push(shard, 0, 2)), ++taken == 2 ? Taken::applied : Taken::waits);
+  }
+  EXPECT_EQ(*slice.state().values, (Values{8, 6}));
+}
+
+TEST_F(ServedSliceTest, AnEncodingOfAnotherSizeIsRefusedAndChangesNothing) {
+  ServedSlice slice = make({}, 1);
+  SlicePush wrong = push(0, 0, 1);
+  wrong.encoding = encoded({1, 2, 3});
+  EXPECT_THROW(slice.push(wrong), Error);
+  EXPECT_EQ(slice.push(push(0, 0, 1)), Taken::applied);
+  EXPECT_EQ(*slice.state().values, (Values{9, 8}));
+}
+
+}  // namespace
+}  // namespace trifold
