@@ -75,9 +75,19 @@ ObjectType source_type(const char* type, const char* help, Fields fields) {
                           .help = "factors of the loss; balanced: a rare class counts more; or one number a class"},
                          {.name = "shard",
                           .kind = FieldKind::choice,
-                          .fallback = std::string("index"),
-                          .choices = {"index"},
-                          .help = "how ranks divide a batch: by place in it"},
+                          .optional = true,
+                          .choices = division_names(),
+                          .help = "what of the samples each worker of parameter servers, or federated client, has; "
+                                  "batch: its share of every batch, as replicas have it; index: a run of samples; "
+                                  "rank: every so-manieth; kfold: of a shuffle, a run; time: the oldest to the first, "
+                                  "by time_column; dirichlet: classes at random, uneven. Default: batch, of federated "
+                                  "clients kfold"},
+                         {.name = "shard_alpha",
+                          .kind = FieldKind::number,
+                          .fallback = Division().alpha,
+                          .minimum = 1e-3,
+                          .maximum = 1e6,
+                          .help = "dirichlet: the smaller, the fewer classes a shard has"},
                          {.name = "threads",
                           .fallback = std::int64_t{1},
                           .minimum = 1,
@@ -92,8 +102,41 @@ ObjectType source_type(const char* type, const char* help, Fields fields) {
   return object;
 }
 
+ObjectType synthetic_rows_type() {
+  const SyntheticRowsOptions defaults;
+  const auto count = [](const char* name, std::int64_t fallback, double least, double most, const char* help) {
+    return Field{.name = name, .fallback = fallback, .minimum = least, .maximum = most, .help = help};
+  };
+  return source_type(
+      "synthetic_rows", "rows of numbers drawn from a seed, as scikit-learn's make_classification",
+      {count("train_samples", defaults.train_samples, 1, kMostSamples, ""),
+       count("test_samples", defaults.test_samples, 1, kMostSamples, ""),
+       {.name = "seed", .fallback = std::int64_t{1}, .minimum = 0},
+       count("informative", defaults.informative, 1, kMostInformativeFeatures, "features that tell classes apart"),
+       count("redundant", defaults.redundant, 0, kMostPixels, "features that are mixtures of those; the rest is noise"),
+       count("clusters", defaults.clusters, 1, kMostPixels, "of samples, a class"),
+       {.name = "separation",
+        .kind = FieldKind::number,
+        .fallback = defaults.separation,
+        .minimum = 0,
+        .help = "of the clusters, in their deviations"},
+       {.name = "flipped",
+        .kind = FieldKind::number,
+        .fallback = defaults.flipped,
+        .minimum = 0,
+        .maximum = 1,
+        .help = "share of samples with a label drawn at random"}});
+}
+
 const JsonNode* member(const ObjectValues& object, std::string_view name) {
   return object.node != nullptr ? object.node->find(name) : nullptr;
+}
+
+// A column is named, or numbered.
+std::string column_text(const FieldValues& values, const char* field) {
+  const FieldValue& column = values.all().find(field)->second;
+  const auto* index = std::get_if<std::int64_t>(&column);
+  return index != nullptr ? std::to_string(*index) : std::get<std::string>(column);
 }
 
 void read_source(const ObjectValues& data, DataSource& source) {
@@ -104,14 +147,22 @@ void read_source(const ObjectValues& data, DataSource& source) {
                            .random_resized_crop = values.boolean("random_resized_crop"),
                            .least_area = static_cast<float>(values.number("least_area"))};
   } else if (data.type == "csv") {
-    const FieldValue& label = values.all().find("label_column")->second;
-    const auto* index = std::get_if<std::int64_t>(&label);
-    source.csv.label_column = index != nullptr ? std::to_string(*index) : std::get<std::string>(label);
+    source.csv.label_column = column_text(values, "label_column");
+    if (values.has("time_column")) source.csv.time_column = column_text(values, "time_column");
     source.csv.targets = static_cast<int>(values.integer("targets"));
     if (const JsonNode* path = member(data, "test_path")) source.csv.test_path = absolute_path(*path);
   } else if (data.type == "synthetic") {
     source.synthetic = {.train_samples = values.integer("train_samples"),
                         .test_samples = values.integer("test_samples")};
+    source.seed = static_cast<std::uint64_t>(values.integer("seed"));
+  } else if (data.type == "synthetic_rows") {
+    source.synthetic_rows = {.train_samples = values.integer("train_samples"),
+                             .test_samples = values.integer("test_samples"),
+                             .informative = static_cast<int>(values.integer("informative")),
+                             .redundant = static_cast<int>(values.integer("redundant")),
+                             .clusters = static_cast<int>(values.integer("clusters")),
+                             .separation = values.number("separation"),
+                             .flipped = values.number("flipped")};
     source.seed = static_cast<std::uint64_t>(values.integer("seed"));
   }
 }
@@ -178,6 +229,16 @@ void read_class_weights(const ObjectValues& data, std::int64_t classes, DataConf
   config.class_weighting = balanced ? ClassWeighting::balanced : ClassWeighting::none;
 }
 
+Division read_division(const ObjectValues& data) {
+  Division division{.alpha = data.values.number("shard_alpha")};
+  if (data.values.has("shard")) division.kind = parse_division(data.values.text("shard"));
+  if (division.kind == DivisionKind::time && !data.values.has("time_column"))
+    fail_field(data, "shard", *data.node, "{}",
+               data.type == "csv" ? "dividing by time needs 'time_column': the column that says when"
+                                  : "only a csv has times to divide by: use another division");
+  return division;
+}
+
 AugmentOn read_augment_on(const ObjectValues& data, const DataConfig& config) {
   const std::string& name = data.values.text("augment_on");
   if (name == name_of(AugmentOn::automatic)) return AugmentOn::automatic;
@@ -228,8 +289,13 @@ const NestedType& data_section() {
                   .minimum = 0,
                   .maximum = kMostPixels,
                   .help = "no labels: the last so many columns are numbers to predict"},
+                 {.name = "time_column",
+                  .kind = FieldKind::text,
+                  .optional = true,
+                  .help = "name or number of a column of times (numbers, or dates as 2024-02-29T23:59Z), which are no "
+                          "features: data.shard \"time\" divides by them"},
                  {.name = "test_path", .kind = FieldKind::text, .optional = true, .help = "the file to test on"}});
-            csv.second_forms["label_column"] = {.name = "label_column"};
+            for (const char* column : {"label_column", "time_column"}) csv.second_forms[column] = {.name = column};
             return csv;
           }(),
           source_type(
@@ -241,7 +307,8 @@ const NestedType& data_section() {
                 .optional = true,
                 .minimum = 2,
                 .maximum = kMostSyntheticClasses,
-                .help = "default: the model's"}})}};
+                .help = "default: the model's"}}),
+          synthetic_rows_type()}};
   return type;
 }
 
@@ -258,7 +325,7 @@ DataConfig read_data(const JsonNode& section, const NetworkSpec& model) {
   config.augment = read_augment(data);
   config.sampler = data.values.text("sampler") == "balanced" ? SampleOrder::balanced : SampleOrder::shuffled;
   read_class_weights(data, model.classes, config);
-  config.shard = data.values.text("shard");
+  config.division = read_division(data);
   config.threads = static_cast<int>(data.values.integer("threads"));
   config.augment_on = read_augment_on(data, config);
   return config;
@@ -269,15 +336,16 @@ bool operator==(const DataConfig& a, const DataConfig& b) {
     const DataSource& s = c.source;
     return std::tie(s.type, s.path, s.input, s.classes, s.seed, s.image_folder.resize_shorter_px,
                     s.image_folder.random_resized_crop, s.image_folder.least_area, s.csv.label_column, s.csv.targets,
-                    s.csv.test_path, s.synthetic.train_samples, s.synthetic.test_samples, c.normalize.mean,
-                    c.normalize.std, c.augment, c.sampler, c.class_weighting, c.class_weights, c.shard, c.threads,
-                    c.augment_on);
+                    s.csv.test_path, s.csv.time_column, s.synthetic.train_samples, s.synthetic.test_samples,
+                    s.synthetic_rows, c.normalize.mean, c.normalize.std, c.augment, c.sampler, c.class_weighting,
+                    c.class_weights, c.division, c.threads, c.augment_on);
   };
   return parts(a) == parts(b);
 }
 
 std::string why_only_on_host(const DataConfig& data) {
   if (data.source.type == "csv") return "the rows of a csv are no bytes that a device could augment";
+  if (data.source.type == "synthetic_rows") return "rows of numbers are no bytes that a device could augment";
   if (data.augment.size() > kMostAugmentations)
     return fmt::format("a device applies {} augmentations at most, and there are {}", kMostAugmentations,
                        data.augment.size());

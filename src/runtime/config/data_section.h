@@ -9,6 +9,7 @@
 #include "runtime/config/json_source.h"
 #include "runtime/config/object_type.h"
 #include "runtime/data/augment.h"
+#include "runtime/data/division.h"
 #include "runtime/data/sampler.h"
 #include "runtime/data/source.h"
 
@@ -26,7 +27,7 @@ struct DataConfig {
   SampleOrder sampler = SampleOrder::shuffled;
   ClassWeighting class_weighting = ClassWeighting::none;
   std::vector<double> class_weights;  // [classes]; of ClassWeighting::listed only
-  std::string shard = "index";        // how ranks divide the samples
+  Division division;                  // of samples among the shards of parameter servers
   int threads = 1;                    // that load ahead
   AugmentOn augment_on = AugmentOn::automatic;
 };

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "runtime/config/model_section.h"
+#include "runtime/config/server_section.h"
 #include "runtime/config/validate.h"
 
 namespace trifold {
@@ -54,6 +55,8 @@ Job read_job(JsonNode tree, const std::filesystem::path& path, std::span<const O
   job.data = read_data(*data, job.model);
   job.train = read_train(tree.find("train"), tree);
   job.plan = read_plan(tree.find("plan"));
+  settle_division(job, tree);
+  if (job.plan.servers) fit_to_servers(job, tree);
   return job;
 }
 

@@ -61,6 +61,16 @@ Json data_json(const DataConfig& data) {
     json["test_samples"] = source.synthetic.test_samples;
     json["seed"] = source.seed;
     json["classes"] = source.classes;
+  } else if (source.type == "synthetic_rows") {
+    const SyntheticRowsOptions& rows = source.synthetic_rows;
+    json["train_samples"] = rows.train_samples;
+    json["test_samples"] = rows.test_samples;
+    json["seed"] = source.seed;
+    json["informative"] = rows.informative;
+    json["redundant"] = rows.redundant;
+    json["clusters"] = rows.clusters;
+    json["separation"] = rows.separation;
+    json["flipped"] = rows.flipped;
   } else {
     json["path"] = source.path.string();
   }
@@ -72,6 +82,7 @@ Json data_json(const DataConfig& data) {
   if (source.type == "csv") {
     json["label_column"] = source.csv.label_column;
     json["targets"] = source.csv.targets;
+    if (!source.csv.time_column.empty()) json["time_column"] = source.csv.time_column;
     if (!source.csv.test_path.empty()) json["test_path"] = source.csv.test_path.string();
   }
   json["normalize"] = {{"mean", to_json(data.normalize.mean)}, {"std", to_json(data.normalize.std)}};
@@ -89,7 +100,8 @@ Json data_json(const DataConfig& data) {
       json["class_weights"] = data.class_weights;
       break;
   }
-  json["shard"] = data.shard;
+  json["shard"] = name_of(data.division.kind);
+  if (data.division.kind == DivisionKind::dirichlet) json["shard_alpha"] = data.division.alpha;
   json["threads"] = data.threads;
   json["augment_on"] = name_of(data.augment_on);
   return json;
@@ -104,6 +116,9 @@ Json optimizer_json(const TrainConfig& train) {
     json["beta1"] = args.beta1;
     json["beta2"] = args.beta2;
     json["eps"] = args.eps;
+  } else if (args.kind == OptimizerKind::adagrad) {
+    json["eps"] = args.eps;
+    json["initial_accumulator"] = args.initial_accumulator;
   } else {
     json["momentum"] = args.momentum;
     json["nesterov"] = args.nesterov;
@@ -164,7 +179,46 @@ Json train_json(const TrainConfig& train) {
   return json;
 }
 
-Json sync_json(const GradientSync& sync) {
+Json rule_json(const AggregationArgs& rule) {
+  Json json = {{"rule", rule.rule}};
+  if (rule.rule == "trimmed_mean") json["trim"] = rule.trim;
+  if (rule.rule == "krum") json["byzantine"] = rule.byzantine;
+  return json;
+}
+
+Json federated_json(const ServerSync& sync) {
+  const FederatedRounds& rounds = *sync.federated;
+  const FederatedArgs& update = rounds.update;
+  Json json = {{"type", "federated"},         {"clients", sync.shards},
+               {"fraction", rounds.fraction}, {"local_epochs", rounds.local_epochs},
+               {"servers", sync.servers},     {"wire", sync.half ? "fp16" : "fp32"},
+               {"server", update.server},     {"server_lr", update.rate},
+               {"proximal", rounds.proximal}};
+  if (update.server == "fedavg") {
+    json["server_momentum"] = update.momentum;
+  } else {
+    json["beta1"] = update.beta1;
+    if (update.server != "fedadagrad") json["beta2"] = update.beta2;
+    json["tau"] = update.tau;
+  }
+  json.update(rule_json(sync.rule));
+  return json;
+}
+
+Json servers_json(const ServerSync& sync) {
+  if (sync.federated) return federated_json(sync);
+  Json json = {{"type", "ps"},           {"mode", name_of(sync.consistency)},
+               {"workers", sync.shards}, {"servers", sync.servers},
+               {"period", sync.period},  {"wire", sync.half ? "fp16" : "fp32"},
+               {"keep", sync.keep}};
+  if (sync.consistency == Consistency::ssp) json["staleness"] = sync.staleness;
+  if (sync.consistency == Consistency::sync) json["backup"] = sync.backup;
+  json.update(rule_json(sync.rule));
+  return json;
+}
+
+Json sync_json(const PlanConfig& plan) {
+  const GradientSync& sync = plan.sync;
   switch (sync.kind) {
     case GradientSync::Kind::allreduce:
       return {{"type", "allreduce"}, {"wire", precision_name(sync.wire)}};
@@ -174,6 +228,8 @@ Json sync_json(const GradientSync& sync) {
       return {{"type", "powersgd"}, {"rank", sync.rank}};
     case GradientSync::Kind::local_sgd:
       return {{"type", "local_sgd"}, {"period", sync.period}};
+    case GradientSync::Kind::servers:
+      return servers_json(plan.servers.value());
   }
   TRIFOLD_CHECK(false, "no such sync");
 }
@@ -195,7 +251,7 @@ Json plan_json(const PlanConfig& plan) {
   for (const TensorSplit& split : plan.split) json["split"].push_back({{"match", split.match}, {"by", split.by}});
   json["zero"] = plan.zero;
   json["bucket"] = plan.bucket_bytes;
-  json["sync"] = sync_json(plan.sync);
+  json["sync"] = sync_json(plan);
   return json;
 }
 

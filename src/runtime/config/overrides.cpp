@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "runtime/config/nearest_name.h"
+#include "runtime/config/plan_section.h"
+
 namespace trifold {
 namespace {
 
@@ -80,6 +83,26 @@ std::size_t end_of_setting(std::string_view text, std::size_t begin) {
   return text.size();
 }
 
+const NestedType& sync_types() {
+  for (const NestedType& nested : plan_section().types.front().nested)
+    if (nested.name == "sync") return nested;
+  TRIFOLD_CHECK(false, "plans have a sync");
+}
+
+const ObjectType& sync_named(const std::string& name, const std::string& option) {
+  std::vector<std::string> known;
+  for (const ObjectType& type : sync_types().types) {
+    if (type.type == name) return type;
+    known.push_back(type.type);
+  }
+  fail_input("{}: expected field=value or a type of sync, found '{}'{} (known: {})", option, name,
+             did_you_mean(name, known), comma_list(known));
+}
+
+bool has_field(const ObjectType& type, std::string_view name) {
+  return std::ranges::any_of(type.fields, [&](const Field& field) { return field.name == name; });
+}
+
 }  // namespace
 
 Override parse_set(std::string_view text) {
@@ -88,11 +111,25 @@ Override parse_set(std::string_view text) {
 
 std::vector<Override> parse_plan(std::string_view text) {
   const std::string option = fmt::format("--plan {}", text);
-  std::vector<Override> result;
+  std::vector<std::string_view> settings;
+  const ObjectType* sync = nullptr;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = end_of_setting(text, begin);
-    result.push_back(parse_setting(text.substr(begin, end - begin), "plan.", option));
+    settings.push_back(text.substr(begin, end - begin));
     begin = end + 1;
+  }
+  std::vector<Override> result;
+  // The type goes first, and takes the place of a whole sync of the job: fields of another type mean nothing to it.
+  for (const std::string_view setting : settings) {
+    if (setting.empty() || setting.find('=') != std::string_view::npos) continue;
+    if (sync != nullptr) fail_input("{}: '{}' and '{}' are two types of sync", option, sync->type, setting);
+    sync = &sync_named(std::string(setting), option);
+    result.push_back(parse_setting(fmt::format("sync={{\"type\": \"{}\"}}", setting), "plan.", option));
+  }
+  for (const std::string_view setting : settings) {
+    if (sync != nullptr && setting == sync->type) continue;
+    const bool of_sync = sync != nullptr && has_field(*sync, setting.substr(0, setting.find('=')));
+    result.push_back(parse_setting(setting, of_sync ? "plan.sync." : "plan.", option));
   }
   return result;
 }

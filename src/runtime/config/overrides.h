@@ -18,7 +18,8 @@ struct Override {
 
 // The text after --set. The value is JSON; text that is not JSON is taken as it is.
 Override parse_set(std::string_view text);
-// The text after --plan: settings of the plan section, with commas between them.
+// The text after --plan: settings of the plan section, with commas between them. A type of sync may be one of them, and
+// its fields then need no "sync." before them: "ps,servers=2,mode=ssp", "dp=2,topk,keep=0.1".
 std::vector<Override> parse_plan(std::string_view text);
 
 void apply_override(JsonNode& job, const Override& override_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/config/server_section.h"
 #include "runtime/config/validate.h"
 
 namespace trifold {
@@ -44,11 +45,12 @@ GradientSync read_sync(const ObjectValues& sync) {
     return {.kind = GradientSync::Kind::allreduce, .wire = *parse_precision(sync.values.text("wire"))};
   if (sync.type == "topk") return {.kind = GradientSync::Kind::topk, .keep = sync.values.number("keep")};
   if (sync.type == "powersgd") return {.kind = GradientSync::Kind::powersgd, .rank = sync.values.integer("rank")};
+  if (is_server_sync(sync.type)) return {.kind = GradientSync::Kind::servers};
   return {.kind = GradientSync::Kind::local_sgd, .period = sync.values.integer("period")};
 }
 
 void check_zero(const ObjectValues& object, const PlanConfig& plan) {
-  if (plan.zero > 0 && !plan.sync.exact())
+  if (plan.zero > 0 && !plan.sync.exact() && plan.sync.kind != GradientSync::Kind::servers)
     fail_field(object, "zero", *object.node,
                "replicas that shard add up all gradients in every step, as {{\"type\": \"allreduce\"}} does: leave "
                "'sync' out, or set 'zero' to 0");
@@ -166,7 +168,9 @@ const NestedType& plan_section() {
                                     .fields = {{.name = "period",
                                                 .fallback = std::int64_t{8},
                                                 .minimum = 1,
-                                                .help = "steps between two averages of the replicas' models"}}}}}}}}};
+                                                .help = "steps between two averages of the replicas' models"}}},
+                                   ps_sync_type(),
+                                   federated_sync_type()}}}}}};
   return type;
 }
 
@@ -202,6 +206,7 @@ PlanConfig read_plan(const JsonNode* section) {
   plan.sync = read_sync(object.object("sync"));
   if (section != nullptr) {
     plan.bucket_bytes = read_bytes(object, "bucket", *section);
+    if (plan.sync.kind == GradientSync::Kind::servers) plan.servers = read_server_sync(object.object("sync"));
     check_zero(object, plan);
     check_ranks(object, plan);
   }

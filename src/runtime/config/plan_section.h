@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "parallel/gradient_sync.h"
+#include "parallel/ps/server_sync.h"
 #include "runtime/config/json_source.h"
 #include "runtime/config/object_type.h"
 
@@ -43,6 +45,7 @@ struct PlanConfig {
   std::int64_t zero = 0;
   std::int64_t bucket_bytes = 0;  // 0: chosen
   GradientSync sync = {};
+  std::optional<ServerSync> servers = {};  // with GradientSync::Kind::servers; all other fields are of a worker each
 
   bool operator==(const PlanConfig&) const = default;
 };

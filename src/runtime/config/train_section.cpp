@@ -50,21 +50,25 @@ NestedType optimizer_type() {
                        number("eps", 1e-8, 0, {}, "added to the root of the mean square"),
                        weight_decay(),
                        decay_bias()};
+  const Fields adagrad = {rate(0.01), number("eps", 1e-10, 0, {}, "added to the root of the sum of squares"),
+                          number("initial_accumulator", 0, 0, {}, "where the sum of squares starts"), weight_decay(),
+                          decay_bias()};
   Field lars_momentum = momentum;
   lars_momentum.fallback = 0.9;
   return {.name = "optimizer",
           .help = "how gradients change the weights",
           .fallback_type = "sgd",
-          .types = {{.type = "sgd",
-                     .noun = "an sgd optimizer",
-                     .fields = {rate(0.01), momentum, nesterov, weight_decay(), decay_bias()}},
-                    {.type = "adam", .noun = "an adam optimizer", .fields = adam},
-                    {.type = "adamw", .noun = "an adamw optimizer", .fields = adam},
-                    {.type = "lars",
-                     .noun = "a lars optimizer",
-                     .fields = {rate(0.1), lars_momentum, nesterov, weight_decay(),
-                                number("trust", 0.001, 0, {}, "rate of a layer over the ratio of its norms"),
-                                decay_bias()}}}};
+          .types = {
+              {.type = "sgd",
+               .noun = "an sgd optimizer",
+               .fields = {rate(0.01), momentum, nesterov, weight_decay(), decay_bias()}},
+              {.type = "adam", .noun = "an adam optimizer", .fields = adam},
+              {.type = "adamw", .noun = "an adamw optimizer", .fields = adam},
+              {.type = "lars",
+               .noun = "a lars optimizer",
+               .fields = {rate(0.1), lars_momentum, nesterov, weight_decay(),
+                          number("trust", 0.001, 0, {}, "rate of a layer over the ratio of its norms"), decay_bias()}},
+              {.type = "adagrad", .noun = "an adagrad optimizer", .fields = adagrad}}};
 }
 
 NestedType schedule_type() {
@@ -142,6 +146,12 @@ OptimizerArgs read_optimizer(const ObjectValues& optimizer) {
     args.beta1 = values.number("beta1");
     args.beta2 = values.number("beta2");
     args.eps = values.number("eps");
+    return args;
+  }
+  if (optimizer.type == "adagrad") {
+    args.kind = OptimizerKind::adagrad;
+    args.eps = values.number("eps");
+    args.initial_accumulator = values.number("initial_accumulator");
     return args;
   }
   args.kind = optimizer.type == "lars" ? OptimizerKind::lars : OptimizerKind::sgd;
@@ -319,7 +329,7 @@ TrainConfig read_train(const JsonNode* section, const JsonNode& job) {
 bool operator==(const TrainConfig& a, const TrainConfig& b) {
   const auto optimizer = [](const OptimizerArgs& args) {
     return std::tie(args.kind, args.momentum, args.nesterov, args.weight_decay, args.beta1, args.beta2, args.eps,
-                    args.trust, args.clip_norm);
+                    args.trust, args.initial_accumulator, args.clip_norm);
   };
   const auto others = [](const TrainConfig& config) {
     return std::tie(config.epochs, config.batch, config.accumulate, config.bn_group, config.seed, config.precision,
@@ -340,6 +350,8 @@ const char* name_of(OptimizerKind kind) {
       return "adamw";
     case OptimizerKind::lars:
       return "lars";
+    case OptimizerKind::adagrad:
+      return "adagrad";
   }
   return "?";
 }

@@ -9,7 +9,7 @@
 namespace trifold {
 
 // What the random numbers are for. Two purposes never share a stream.
-enum class Purpose : std::uint32_t { init = 1, shuffle, augment, dropout, synthetic, sampler, decode };
+enum class Purpose : std::uint32_t { init = 1, shuffle, augment, dropout, synthetic, sampler, decode, clients };
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 

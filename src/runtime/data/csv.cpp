@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -66,9 +67,8 @@ std::string shown(std::string_view field) {
   return text + (field.size() > 40 ? "..." : "");
 }
 
-int find_label_column(std::span<const std::string_view> header, int columns, std::string_view name,
-                      const std::string& wanted) {
-  if (wanted.empty()) return columns - 1;
+int find_column(std::span<const std::string_view> header, int columns, std::string_view name, const char* what,
+                const std::string& wanted) {
   const auto named = std::find(header.begin(), header.end(), std::string_view(wanted));
   if (named != header.end()) return static_cast<int>(named - header.begin());
   int index = 0;
@@ -78,10 +78,38 @@ int find_label_column(std::span<const std::string_view> header, int columns, std
                header.empty() ? "the file has no header" : "see its first line", columns);
   }
   if (index < -columns || index >= columns) {
-    fail_input("{}: expected a label column of 0..{}, found {}; the file has {} columns", name, columns - 1, index,
+    fail_input("{}: expected a {} column of 0..{}, found {}; the file has {} columns", name, what, columns - 1, index,
                columns);
   }
   return index < 0 ? index + columns : index;
+}
+
+int last_column_but(int column, int columns) {
+  return columns - (column == columns - 1 ? 2 : 1);
+}
+
+double time_of_field(std::string_view field, std::string_view name, std::int64_t line, int column) {
+  const std::optional<double> time = parse_time(field);
+  if (!time)
+    fail_input("{}:{}: expected a time in column {}, a number or a date such as 2024-02-29T23:59:30Z, found \"{}\"",
+               name, line, column, shown(field));
+  return *time;
+}
+
+// Takes a number of exactly so many digits off the front.
+std::optional<int> take_digits(std::string_view& text, std::size_t digits) {
+  int value = 0;
+  if (text.size() < digits) return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + digits, value);
+  if (error != std::errc{} || end != text.data() + digits || text.front() == '-') return std::nullopt;
+  text.remove_prefix(digits);
+  return value;
+}
+
+bool take(std::string_view& text, std::string_view any_of) {
+  if (text.empty() || any_of.find(text.front()) == std::string_view::npos) return false;
+  text.remove_prefix(1);
+  return true;
 }
 
 class CsvRows final : public Dataset {
@@ -99,6 +127,8 @@ class CsvRows final : public Dataset {
     return target_width_ > 0 ? 0 : table_.labels[static_cast<std::size_t>(index)];
   }
   int target_width() const override { return target_width_; }
+  bool has_times() const override { return !table_.times.empty(); }
+  double time(std::int64_t index) const override { return table_.times[static_cast<std::size_t>(index)]; }
   std::string origin(std::int64_t index) const override {
     return fmt::format("{}:{}", name_, table_.lines[static_cast<std::size_t>(index)]);
   }
@@ -127,6 +157,45 @@ class CsvRows final : public Dataset {
 
 }  // namespace
 
+std::optional<double> parse_time(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc{} && end == text.data() + text.size())
+    return std::isfinite(number) ? std::optional(number) : std::nullopt;
+  const auto year = take_digits(text, 4);
+  if (!year || !take(text, "-")) return std::nullopt;
+  const auto month = take_digits(text, 2);
+  if (!month || !take(text, "-")) return std::nullopt;
+  const auto day = take_digits(text, 2);
+  if (!day) return std::nullopt;
+  const std::chrono::year_month_day date(std::chrono::year(*year), std::chrono::month(static_cast<unsigned>(*month)),
+                                         std::chrono::day(static_cast<unsigned>(*day)));
+  if (!date.ok()) return std::nullopt;
+  double seconds = 86400.0 * static_cast<double>(std::chrono::sys_days(date).time_since_epoch().count());
+  if (text.empty()) return seconds;
+  if (!take(text, "T ")) return std::nullopt;
+  const auto hour = take_digits(text, 2);
+  if (!hour || *hour > 23 || !take(text, ":")) return std::nullopt;
+  const auto minute = take_digits(text, 2);
+  if (!minute || *minute > 59) return std::nullopt;
+  seconds += 3600.0 * *hour + 60.0 * *minute;
+  if (take(text, ":")) {
+    const auto second = take_digits(text, 2);
+    if (!second || *second > 60) return std::nullopt;
+    seconds += *second;
+    if (text.starts_with('.')) {
+      double fraction = 0;
+      const auto [after, bad] =
+          std::from_chars(text.data(), text.data() + text.size(), fraction, std::chars_format::fixed);
+      if (bad != std::errc{}) return std::nullopt;
+      seconds += fraction;
+      text.remove_prefix(static_cast<std::size_t>(after - text.data()));
+    }
+  }
+  take(text, "Z");
+  return text.empty() ? std::optional(seconds) : std::nullopt;
+}
+
 CsvTable parse_csv(std::string_view text, std::string_view name, const CsvOptions& options) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // the byte-order mark some editors write
   if (options.targets > 0 && !options.label_column.empty()) {
@@ -138,6 +207,7 @@ CsvTable parse_csv(std::string_view text, std::string_view name, const CsvOption
   char separator = ',';
   int columns = 0;
   int label_column = -1;
+  int time_column = -1;
   for (std::int64_t line_number = 1; !text.empty(); ++line_number) {
     const std::string_view line = take_line(text);
     if (trimmed(line).empty()) continue;
@@ -145,15 +215,23 @@ CsvTable parse_csv(std::string_view text, std::string_view name, const CsvOption
       separator = separator_of(line);
       split_fields(line, separator, fields);
       columns = static_cast<int>(fields.size());
-      const bool words = std::any_of(fields.begin(), fields.end(),
-                                     [](std::string_view field) { return !field.empty() && !to_number(field); });
+      const bool dates = !options.time_column.empty();
+      const auto is_word = [&](std::string_view field) {
+        return !field.empty() && !to_number(field) && !(dates && parse_time(field));
+      };
+      const bool words = std::any_of(fields.begin(), fields.end(), is_word);
       if (words) header = fields;
-      if (options.targets > 0) {
-        table.features = columns - options.targets;
-      } else {
-        label_column = find_label_column(header, columns, name, options.label_column);
-        table.features = columns - 1;
+      if (!options.time_column.empty()) time_column = find_column(header, columns, name, "time", options.time_column);
+      if (options.targets == 0) {
+        label_column = options.label_column.empty() ? last_column_but(time_column, columns)
+                                                    : find_column(header, columns, name, "label", options.label_column);
+      } else if (time_column >= columns - options.targets) {
+        fail_input("{}: the last {} columns are targets, and the time column is one of them; move it", name,
+                   options.targets);
       }
+      if (time_column >= 0 && time_column == label_column)
+        fail_input("{}: column {} cannot be both the label and the time", name, time_column);
+      table.features = columns - (options.targets > 0 ? options.targets : 1) - (time_column >= 0 ? 1 : 0);
       if (table.features < 1) {
         fail_input("{}:{}: {} columns leave no features beside the {}; check the separator and data.targets", name,
                    line_number, columns, options.targets > 0 ? "targets" : "label");
@@ -168,6 +246,10 @@ CsvTable parse_csv(std::string_view text, std::string_view name, const CsvOption
     }
     for (int column = 0; column < columns; ++column) {
       const std::string_view field = fields[static_cast<std::size_t>(column)];
+      if (column == time_column) {
+        table.times.push_back(time_of_field(field, name, line_number, column));
+        continue;
+      }
       const std::optional<float> number = to_number(field);
       if (!number) {
         fail_input("{}:{}: expected a finite number in column {}, found \"{}\"; correct or remove the line", name,
@@ -181,7 +263,7 @@ CsvTable parse_csv(std::string_view text, std::string_view name, const CsvOption
               name, line_number, column, shown(field));
         }
         table.labels.push_back(static_cast<int>(*number));
-      } else if (options.targets > 0 && column >= table.features) {
+      } else if (options.targets > 0 && column >= columns - options.targets) {
         table.targets.push_back(*number);
       } else {
         table.values.push_back(*number);

@@ -16,6 +16,10 @@ void Dataset::read_targets(std::int64_t index, std::span<float>) const {
   TRIFOLD_CHECK(false, "{} has a label, not numbers, as its target", origin(index));
 }
 
+double Dataset::time(std::int64_t index) const {
+  TRIFOLD_CHECK(false, "{} has no time", origin(index));
+}
+
 void check_labels(const Dataset& dataset, int classes) {
   if (dataset.target_width() > 0) return;
   for (std::int64_t index = 0; index < dataset.size(); ++index) {

@@ -36,6 +36,8 @@ class Dataset {
   virtual std::string class_name(int label) const { return std::to_string(label); }
   virtual int label(std::int64_t index) const = 0;  // 0 where the targets are numbers
   virtual int target_width() const { return 0; }    // floats a sample has as its target; 0 where it has a label
+  virtual bool has_times() const { return false; }
+  virtual double time(std::int64_t index) const;             // when the sample was taken; only with has_times()
   virtual std::string origin(std::int64_t index) const = 0;  // where sample `index` came from, for messages
 
   // Fill `out` (image_shape().elements() long). Only the overload of pixel_type() may be called. `random` is null for

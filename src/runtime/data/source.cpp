@@ -26,6 +26,10 @@ constexpr SourceType kTypes[] = {
      [](const DataSource& s, Split split) { return open_image_folder(s.path, split, s.input, s.image_folder); }},
     {"synthetic",
      [](const DataSource& s, Split split) { return open_synthetic(s.input, s.classes, s.seed, split, s.synthetic); }},
+    {"synthetic_rows",
+     [](const DataSource& s, Split split) {
+       return open_synthetic_rows(s.input, s.classes, s.seed, split, s.synthetic_rows);
+     }},
 };
 
 }  // namespace

@@ -182,6 +182,7 @@ TEST(Job, WrongOverridesNameTheOption) {
   EXPECT_EQ(error_of(job, parse_plan("dp=2,pp=2")), "accepted");
   EXPECT_EQ(error_of(job, parse_plan("stages=[1,1],pp=2")), "accepted");
   EXPECT_EQ(error_of(job, parse_plan("dp=1,tp=1")), "accepted");
+  EXPECT_EQ(error_of(job, parse_plan("dp=2,keep=0.1,topk")), "accepted");
   EXPECT_THROW(parse_set("train.batch"), Error);
   EXPECT_THROW(parse_set("train..batch=1"), Error);
   EXPECT_THROW(parse_set("data.augment=[1"), Error);
@@ -203,6 +204,7 @@ TEST(Job, TheResolvedJobLoadsAsAnEqualJob) {
           "schedule": {"type": "polynomial", "power": 2, "final_lr": 0.001, "warmup_steps": 12},
           "stop": {"loss_delta": 1e-6, "patience": 3, "target_accuracy": 0.99, "minutes": 1.5}, "eval_every": 2,
           "checkpoint": {"every_steps": 100, "keep": 5, "shard_bytes": 77}, "tensorboard": {"histograms": false}, "memory_limit": "8GB", "threads": 3})",
+      R"({"optimizer": {"type": "adagrad", "lr": 0.2, "eps": 1e-5, "initial_accumulator": 0.1, "weight_decay": 0.1}})",
       R"({"schedule": {"type": "step", "every": 2}, "checkpoint": {"every_epochs": 0}})"};
   const std::vector<std::string> datas = {
       R"({"type": "synthetic", "classes": 3, "train_samples": 5, "test_samples": 6, "seed": 9, "sampler": "balanced"})",
@@ -230,6 +232,96 @@ TEST(Job, TheResolvedPlanLoadsAsAnEqualPlan) {
     EXPECT_FALSE(job.plan == PlanConfig{}) << plan;
     EXPECT_TRUE(parse_job(to_json_text(job), "resolved.json").plan == job.plan) << plan;
   }
+}
+
+TEST(Job, TheResolvedServersLoadAsEqualServers) {
+  for (const char* plan :
+       {"ps", "ps,workers=4,servers=2,mode=ssp,staleness=0", "ps,workers=8,backup=2,rule=krum,byzantine=1,keep=1",
+        "ps,workers=2,mode=async,wire=fp16,keep=0.01,period=3,rule=weighted_mean", "ps,rule=trimmed_mean,trim=0.3",
+        "federated,clients=20,fraction=0.1,local_epochs=5,servers=2,wire=fp16,server_momentum=0.9,proximal=0.01",
+        "federated,server=fedadagrad,server_lr=0.1,beta1=0,tau=0.01", "federated,server=fedadam,beta2=0.9,rule=median",
+        "federated,server=fedyogi,rule=krum,byzantine=3"}) {
+    const Job job = parse_job(job_with_train("{}"), "job.json", parse_plan(plan));
+    ASSERT_TRUE(job.plan.servers) << plan;
+    const std::string text = to_json_text(job);
+    const Job again = parse_job(text, "resolved.json");
+    EXPECT_TRUE(again.plan == job.plan) << text;
+    EXPECT_EQ(to_json_text(again), text);
+  }
+}
+
+TEST(Job, TheResolvedDivisionLoadsAsAnEqualDivision) {
+  const std::vector<std::pair<const char*, const char*>> divided = {
+      {R"({"type": "synthetic", "shard": "dirichlet", "shard_alpha": 0.1})", "federated"},
+      {R"({"type": "csv", "path": "a", "shard": "time", "time_column": "when"})", "ps"},
+      {R"({"type": "csv", "path": "a", "time_column": 3})", "ps"},
+      {R"({"type": "synthetic_rows", "train_samples": 9, "test_samples": 8, "seed": 4, "informative": 3, "redundant": 1,
+           "clusters": 1, "separation": 1.5, "flipped": 0.1})",
+       "ps"},
+      {R"({"type": "synthetic"})", "federated"}};
+  for (const auto& [data, plan] : divided) {
+    const Job job = parse_job(std::string(R"({"name": "n", "model": )") + kResidualModel + R"(, "data": )" + data + "}",
+                              "/jobs/job.json", parse_plan(plan));
+    const std::string text = to_json_text(job);
+    const Job again = parse_job(text, "/elsewhere/resolved.json");
+    EXPECT_TRUE(again == job) << text;
+    EXPECT_EQ(to_json_text(again), text);
+  }
+}
+
+TEST(Job, TheDivisionThatIsNotSaidIsThatOfTheServers) {
+  const auto kind = [](const char* shard, const char* plan) {
+    std::vector<Override> settings = parse_plan(plan);
+    if (*shard != 0) settings.push_back(parse_set(std::string("data.shard=") + shard));
+    return parse_job(job_with_train("{}"), "job.json", settings).data.division.kind;
+  };
+  EXPECT_EQ(kind("", "dp=2"), DivisionKind::batch);
+  EXPECT_EQ(kind("index", "dp=2"), DivisionKind::batch);  // as old jobs say it
+  EXPECT_EQ(kind("", "ps"), DivisionKind::batch);
+  EXPECT_EQ(kind("index", "ps"), DivisionKind::index);
+  EXPECT_EQ(kind("", "federated"), DivisionKind::kfold);
+}
+
+TEST(Job, AServersPlanSaysItsFieldsInShort) {
+  const Job job =
+      parse_job(job_with_train("{}"), "job.json", parse_plan("mode=ssp,dp=2,ps,servers=2,workers=4,staleness=3"));
+  const ServerSync& servers = job.plan.servers.value();
+  EXPECT_EQ(job.plan.sync.kind, GradientSync::Kind::servers);
+  EXPECT_EQ(job.plan.dp, 2);
+  EXPECT_EQ(servers.servers, 2);
+  EXPECT_EQ(servers.shards, 4);
+  EXPECT_EQ(servers.consistency, Consistency::ssp);
+  EXPECT_EQ(servers.staleness, 3);
+  EXPECT_EQ(job.train.bn_group, 16);  // of a batch of 64, a worker's
+
+  const std::vector<Override> by_set = {parse_set("plan.sync.type=ps"), parse_set("plan.sync.workers=4")};
+  EXPECT_EQ(parse_job(job_with_train("{}"), "job.json", by_set).plan.servers.value().shards, 4);
+  EXPECT_EQ(parse_job(job_with_train("{}"), "job.json", parse_plan("federated,fraction=0.05"))
+                .plan.servers.value()
+                .shards_a_round(),
+            1);
+}
+
+TEST(Job, AWordInAPlanTakesThePlaceOfTheJobsSync) {
+  std::vector<Override> settings = {parse_set(R"(plan.sync={"type": "powersgd", "rank": 4})")};
+  for (Override& setting : parse_plan("ps,workers=2")) settings.push_back(std::move(setting));
+  EXPECT_EQ(parse_job(job_with_train("{}"), "job.json", settings).plan.servers.value().shards, 2);
+}
+
+TEST(Job, WrongWordsInAPlanAreNamed) {
+  const auto error = [](const char* plan) -> std::string {
+    try {
+      parse_plan(plan);
+    } catch (const Error& caught) {
+      return caught.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(error("pss,servers=2"),
+            "--plan pss,servers=2: expected field=value or a type of sync, found 'pss'; did you mean 'ps'? (known: "
+            "allreduce, topk, powersgd, local_sgd, ps, federated)");
+  EXPECT_EQ(error("ps,topk"), "--plan ps,topk: 'ps' and 'topk' are two types of sync");
+  EXPECT_EQ(error("dp=2,"), "--plan dp=2,: expected field=value,field=value");
 }
 
 TEST(Job, EqualityNotices) {

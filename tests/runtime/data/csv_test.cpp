@@ -55,6 +55,32 @@ TEST(Csv, SaysWhereItIsWrong) {
   EXPECT_SAYS(input_error([] { parse_csv("1,2\n", "t.csv", {.label_column = "0", .targets = 1}); }), "not both");
 }
 
+TEST(Csv, ReadsTimes) {
+  EXPECT_EQ(parse_time("12.5"), 12.5);
+  EXPECT_EQ(parse_time("1970-01-02"), 86400);
+  EXPECT_EQ(parse_time("2024-02-29 23:59"), 1709251140);
+  EXPECT_EQ(parse_time("2024-02-29T23:59:30.5Z"), 1709251170.5);
+  for (const char* wrong : {"", "x", "nan", "2023-02-29", "2024-13-01", "2024-1-1", "2024-02-29T", "2024-02-29T24:00",
+                            "2024-02-29T12:00+02:00", "2024-02-29T12:00:00.", "-024-01-01"})
+    EXPECT_EQ(parse_time(wrong), std::nullopt) << wrong;
+}
+
+TEST(Csv, ATimeColumnIsNoFeature) {
+  const CsvTable table = parse_csv("2024-01-01,1,0\n2024-01-02,2,1\n", "t", {.time_column = "0"});
+  EXPECT_EQ(table.features, 1);
+  EXPECT_EQ(table.values, (std::vector<float>{1, 2}));
+  EXPECT_EQ(table.labels, (std::vector<int>{0, 1}));
+  EXPECT_EQ(table.times[1] - table.times[0], 86400);
+  // The last column but the time is the label.
+  EXPECT_EQ(parse_csv("1,0,5\n2,1,6\n", "t", {.time_column = "-1"}).labels, (std::vector<int>{0, 1}));
+  EXPECT_EQ(parse_csv("x,t,y\n1,7,0.5\n", "t", {.time_column = "t", .targets = 1}).targets, std::vector<float>{0.5f});
+  EXPECT_SAYS(input_error([] { parse_csv("t,x,y\nsoon,1,0\n", "t.csv", {.time_column = "t"}); }),
+              "t.csv:2: expected a time in column 0");
+  EXPECT_SAYS(input_error([] { parse_csv("1,2,0\n", "t", {.time_column = "when"}); }), "no column is called \"when\"");
+  EXPECT_SAYS(input_error([] { parse_csv("1,2,0\n", "t", {.label_column = "0", .time_column = "0"}); }), "both");
+  EXPECT_SAYS(input_error([] { parse_csv("1,2,0\n", "t", {.time_column = "2", .targets = 1}); }), "move it");
+}
+
 TEST(Csv, NoPrefixCrashes) {
   const std::string whole = "a;b;\"c\"\n1;2;3\n-1.5e3;\"2\";0\n";
   for (std::size_t length = 0; length <= whole.size(); ++length) {

@@ -1,0 +1,125 @@
+#include "runtime/data/synthetic_rows.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "runtime/core/error.h"
+
+namespace trifold {
+
+namespace {
+
+constexpr std::int64_t kMostNumbers = std::int64_t{1} << 34;
+// Streams of Purpose::synthetic: 0 and 1 are of the splits of drawn images.
+constexpr std::uint32_t kLayoutStream = 2;
+constexpr std::uint32_t kRowStream = 3;
+
+// What all samples share.
+struct RowLayout {
+  std::vector<std::vector<float>> centres;   // [cluster][informative]; cluster c is of class c mod classes
+  std::vector<std::vector<float>> mixtures;  // [redundant][informative]
+};
+
+RowLayout draw_layout(int classes, std::uint64_t seed, const SyntheticRowsOptions& options) {
+  RandomSequence random(seed, Purpose::synthetic, kLayoutStream);
+  RowLayout layout;
+  const std::uint32_t corners = 1u << options.informative;
+  std::vector<std::uint32_t> order(corners);
+  for (std::uint32_t corner = 0; corner < corners; ++corner) order[corner] = corner;
+  const auto clusters = static_cast<std::uint32_t>(classes * options.clusters);
+  for (std::uint32_t cluster = 0; cluster < clusters; ++cluster) {
+    std::swap(order[cluster], order[cluster + random.below(corners - cluster)]);
+    std::vector<float> centre;
+    for (int feature = 0; feature < options.informative; ++feature)
+      centre.push_back(
+          static_cast<float>((order[cluster] >> feature & 1u) != 0 ? options.separation : -options.separation));
+    layout.centres.push_back(std::move(centre));
+  }
+  for (int mixture = 0; mixture < options.redundant; ++mixture) {
+    std::vector<float> weights;
+    for (int feature = 0; feature < options.informative; ++feature) weights.push_back(random.uniform(-1, 1));
+    layout.mixtures.push_back(std::move(weights));
+  }
+  return layout;
+}
+
+class SyntheticRows final : public Dataset {
+ public:
+  SyntheticRows(const ImageShape& shape, int classes, Split split) : shape_(shape), classes_(classes), split_(split) {}
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
+  ImageShape image_shape() const override { return shape_; }
+  PixelType pixel_type() const override { return PixelType::f32; }
+  int classes() const override { return classes_; }
+  int label(std::int64_t index) const override { return labels_[static_cast<std::size_t>(index)]; }
+  std::string origin(std::int64_t) const override { return fmt::format("synthetic_rows {} set", name_of(split_)); }
+
+  using Dataset::read_pixels;
+  void read_pixels(std::int64_t index, RandomSequence*, std::span<float> out) const override {
+    TRIFOLD_CHECK(index >= 0 && index < size(), "sample {} of {}", index, size());
+    TRIFOLD_CHECK(static_cast<std::int64_t>(out.size()) == shape_.elements(), "{} values wanted of {}", out.size(),
+                  shape_.elements());
+    std::copy_n(values_.data() + index * shape_.elements(), out.size(), out.data());
+  }
+
+  void draw(std::int64_t samples, std::uint64_t seed, const SyntheticRowsOptions& options) {
+    const RowLayout layout = draw_layout(classes_, seed, options);
+    values_.reserve(static_cast<std::size_t>(samples * shape_.elements()));
+    for (std::int64_t sample = 0; sample < samples; ++sample) {
+      RandomSequence random(seed, Purpose::synthetic, kRowStream + static_cast<std::uint32_t>(split_),
+                            static_cast<std::uint64_t>(sample));
+      draw_row(layout, sample, options, random);
+    }
+  }
+
+ private:
+  void draw_row(const RowLayout& layout, std::int64_t sample, const SyntheticRowsOptions& options,
+                RandomSequence& random) {
+    int label = static_cast<int>(sample % classes_);
+    const auto cluster = static_cast<std::size_t>(
+        label + classes_ * static_cast<int>(random.below(static_cast<std::uint32_t>(options.clusters))));
+    const std::size_t begin = values_.size();
+    for (const float centre : layout.centres[cluster]) values_.push_back(centre + random.normal());
+    for (const std::vector<float>& mixture : layout.mixtures) {
+      float sum = 0;
+      for (std::size_t feature = 0; feature < mixture.size(); ++feature)
+        sum += mixture[feature] * values_[begin + feature];
+      values_.push_back(sum);
+    }
+    while (static_cast<std::int64_t>(values_.size() - begin) < shape_.elements()) values_.push_back(random.normal());
+    if (random.uniform() < static_cast<float>(options.flipped))
+      label = static_cast<int>(random.below(static_cast<std::uint32_t>(classes_)));
+    labels_.push_back(label);
+  }
+
+  ImageShape shape_;
+  int classes_;
+  Split split_;
+  std::vector<float> values_;  // [size, features]
+  std::vector<int> labels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_synthetic_rows(const ImageShape& shape, int classes, std::uint64_t seed, Split split,
+                                             const SyntheticRowsOptions& options) {
+  if (classes < 2) fail_input("synthetic rows have at least 2 classes, not {}; change model.classes", classes);
+  if (options.informative < 1 || options.redundant < 0 || options.informative + options.redundant > shape.elements())
+    fail_input("{} informative and {} redundant features do not fit into the {} of the model's input",
+               options.informative, options.redundant, shape.elements());
+  if (options.informative > kMostInformativeFeatures)
+    fail_input("at most {} features of synthetic rows are informative, not {}", kMostInformativeFeatures,
+               options.informative);
+  if (options.clusters < 1 || std::int64_t{classes} * options.clusters > std::int64_t{1} << options.informative)
+    fail_input("{} classes of {} clusters need as many corners, and a cube of {} informative features has {}", classes,
+               options.clusters, options.informative, 1 << options.informative);
+  const std::int64_t samples = split == Split::train ? options.train_samples : options.test_samples;
+  if (samples < 1 || samples > kMostNumbers / shape.elements())
+    fail_input("synthetic rows cannot be {} {} samples of {}; ask for 1 to {}", samples, name_of(split),
+               to_string(shape), kMostNumbers / shape.elements());
+  auto rows = std::make_unique<SyntheticRows>(shape, classes, split);
+  rows->draw(samples, seed, options);
+  return rows;
+}
+
+}  // namespace trifold
