@@ -13,6 +13,7 @@ struct GradientSync {
     topk,       // of each replica's, the largest
     powersgd,   // of each replica's, a product of thin matrices
     local_sgd,  // replicas update on their own, and average their models every `period` steps
+    servers,    // parameter servers update (PlanConfig::servers); the replicas within a worker add up as in allreduce
   } kind = Kind::allreduce;
   DType wire = DType::f32;  // allreduce: what numbers are sent as
   double keep = 0.01;       // topk: share of the gradients

@@ -49,4 +49,14 @@ void put_shard(std::span<const float> part, const Shape& shape, const Shard& sha
     std::copy_n(part.begin() + i * pieces.piece, pieces.piece, whole.begin() + i * pieces.stretch + pieces.offset);
 }
 
+std::vector<std::uint32_t> indices_of_shard(const Shape& shape, const Shard& shard) {
+  const Pieces pieces = pieces_of(shape, shard);
+  std::vector<std::uint32_t> indices;
+  indices.reserve(static_cast<std::size_t>(pieces.count * pieces.piece));
+  for (std::int64_t i = 0; i < pieces.count; ++i)
+    for (std::int64_t k = 0; k < pieces.piece; ++k)
+      indices.push_back(static_cast<std::uint32_t>(i * pieces.stretch + pieces.offset + k));
+  return indices;
+}
+
 }  // namespace trifold

@@ -44,5 +44,13 @@ TEST(Shards, MayBeBlocks) {
   EXPECT_EQ(joined, whole);
 }
 
+TEST(Shards, KnowWhereTheyAre) {
+  const Shape shape{2, 4};
+  using Indices = std::vector<std::uint32_t>;
+  EXPECT_EQ(indices_of_shard(shape, {}), (Indices{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(indices_of_shard(shape, {.dim = 1, .index = 1, .count = 2}), (Indices{2, 3, 6, 7}));
+  EXPECT_EQ(indices_of_shard(shape, {.dim = 0, .index = 1, .count = 2, .column = 1, .columns = 2}), (Indices{6, 7}));
+}
+
 }  // namespace
 }  // namespace trifold

@@ -32,6 +32,7 @@ class RunningProgram {
   ~RunningProgram();
 
   bool running();
+  int process() const { return process_; }  // its id
   void send(int signal) const;
   // Kills it when the time is over: the result then says signal 9.
   ProgramResult wait(std::chrono::seconds timeout = std::chrono::seconds(900));

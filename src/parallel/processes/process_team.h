@@ -7,18 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "parallel/processes/child_process.h"
+
 namespace trifold {
-
-// How a process ended.
-struct ProcessEnd {
-  int process = 0;
-  int exit_code = -1;  // -1: by the signal
-  int signal = 0;
-
-  bool failed() const { return exit_code != 0; }
-};
-
-std::string to_string(const ProcessEnd& end);  // "was killed by signal 9 (Killed)"
 
 struct TeamEnd {
   std::vector<ProcessEnd> ends;  // in the order in which they were seen, without those that the team killed itself

@@ -67,6 +67,11 @@ class UpdateBuilder {
 
   void add() {
     add_accumulation();
+    if (options_.updates_elsewhere) {
+      TRIFOLD_CHECK(flat_.replication.zero == 0 && !options_.sync.local(), "replicas have no update to divide");
+      add_exchange();
+      return;
+    }
     reserve(Region::optimizer, flat_.bytes_of(Region::optimizer) * state_names().size());
     if (flat_.replication.zero == 0)
       add_all_at_once();
@@ -106,12 +111,18 @@ class UpdateBuilder {
     }
   }
 
-  void add_all_at_once() {
+  // Among replicas; returns what they agree on.
+  ValueId add_exchange() {
     const ValueId gradients = all_of("gradients", Role::parameter_gradient, summed());
     if (flat_.replication.aside)
       add_op(std::make_shared<const JoinSums>(), {gradients}, {gradients});
     else if (flat_.replication.replicas > 1 && !options_.sync.local())
       add_op(exchange(), {gradients}, {gradients});
+    return gradients;
+  }
+
+  void add_all_at_once() {
+    const ValueId gradients = add_exchange();
     add_squares();
     const ValueId parameters = all_of("parameters", Role::parameter, Region::parameters);
     add_optimizer(parameters, gradients, {Region::parameters, 0, flat_.bytes}, 0);
@@ -143,6 +154,7 @@ class UpdateBuilder {
       case GradientSync::Kind::powersgd:
         return std::make_shared<const LowRankAllReduce>(low_rank());
       case GradientSync::Kind::local_sgd:
+      case GradientSync::Kind::servers:
         break;
     }
     return std::make_shared<const AllReduce>();
@@ -334,6 +346,7 @@ Program compile(Graph graph, const CompileOptions& options) {
   }
   program.memory = plan_memory(program.graph, program.descs, scratch_bytes, program.flat, options.micro_batches, given);
   for (std::size_t node = 0; node < program.kernels.size(); ++node) place_lasting_memory(program, node);
+  program.updates_elsewhere = options.updates_elsewhere;
   if (options.optimizer) UpdateBuilder(program, options).add();
   return program;
 }
@@ -345,7 +358,7 @@ std::vector<std::string> optimizer_state_names(const OptimizerArgs& args) {
     case 0:
       return {};
     case 1:
-      return {"momentum"};
+      return {args.kind == OptimizerKind::adagrad ? "accumulator" : "momentum"};
     default:
       return {"moment1", "moment2"};
   }

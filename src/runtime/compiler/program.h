@@ -28,6 +28,7 @@ struct CompileOptions {
   bool recomputes_stage = false;  // forward work is repeated for backward work
   Precision precision = {};
   std::optional<OptimizerArgs> optimizer;   // training: adds the update
+  bool updates_elsewhere = false;           // training: gradients are made and added up, and that is all
   bool decay_all = false;                   // weight decay on biases and batch norm too
   ParameterLayouts parameter_layouts = {};  // chosen by a program that shares the parameters
   bool accumulate = false;                  // gradients are summed over micro-batches before the update
@@ -46,6 +47,7 @@ struct Program {
   std::vector<KernelPtr> kernels;  // one a node; null for views
   MemoryPlan memory;
   FlatLayout flat;  // of parameters, gradients and the optimiser's state
+  bool updates_elsewhere = false;
 
   ParameterLayouts parameter_layouts() const;
   std::vector<TensorDesc> descs_of(const std::vector<ValueId>& ids) const;
@@ -55,7 +57,7 @@ struct Program {
 
 Program compile(Graph graph, const CompileOptions& options);
 
-// The names of the optimiser's state tensors, in order: "momentum"; "moment1", "moment2".
+// The names of the optimiser's state tensors, in order: "momentum"; "accumulator"; "moment1", "moment2".
 std::vector<std::string> optimizer_state_names(const OptimizerArgs& args);
 
 std::string to_string(const Program& program);  // nodes with layouts, implementations and places: for --dump

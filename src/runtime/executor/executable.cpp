@@ -185,8 +185,10 @@ void Executable::run_named_nodes(const Sequence& sequence, const StepContext& co
 void Executable::run_nodes(const Sequence& sequence, const StepContext& context) {
   if (!labels_.empty()) return run_named_nodes(sequence, context);
   for (const std::size_t i : sequence.nodes) {
+    if (watcher_ != nullptr) watcher_->before(i);
     if (activity_ != nullptr) announce(i, activity_of_[i]);
     timed(Span::Kind::node, i, [&] { program_.kernels[i]->run(context); });
+    if (watcher_ != nullptr) watcher_->after(i);
   }
 }
 
@@ -267,7 +269,7 @@ void Executable::run(Work work, int slot, const StepContext& context) {
 }
 
 void Executable::step(const StepContext& context) {
-  TRIFOLD_CHECK(!update_.nodes.empty() && accumulate_first_.nodes.empty(),
+  TRIFOLD_CHECK((!update_.nodes.empty() || program_.updates_elsewhere) && accumulate_first_.nodes.empty(),
                 "a step has an update, and nothing to accumulate");
   enter(0);
   give(step_, 0, context);
@@ -279,7 +281,7 @@ void Executable::accumulate(bool first, const StepContext& context) {
 }
 
 void Executable::update(const StepContext& context) {
-  TRIFOLD_CHECK(!update_.nodes.empty(), "the program was compiled without an optimiser");
+  TRIFOLD_CHECK(!update_.nodes.empty() || program_.updates_elsewhere, "the program was compiled without an optimiser");
   give(update_, 0, context);
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/compiler/program.h"
 #include "runtime/core/device.h"
 #include "runtime/core/error.h"
+#include "runtime/executor/node_watcher.h"
 #include "runtime/executor/rank_activity.h"
 #include "runtime/executor/span_log.h"
 
@@ -54,7 +55,8 @@ class Executable {
   void run(Work work, int slot, const StepContext& context);
   // run() and update() as one piece of work.
   void step(const StepContext& context);
-  // The exchange of gradients and the optimiser's update. With accumulation, accumulate() once after each run() before.
+  // The exchange of gradients and the optimiser's update, if it is here. With accumulation, accumulate() once after
+  // each run() before.
   void accumulate(bool first, const StepContext& context);
   void update(const StepContext& context);
   // Of replicas that update on their own: all get the mean of their models.
@@ -103,6 +105,8 @@ class Executable {
   // From now on every node is announced there, by a device that does work when it is given. Null: no more.
   void announce_nodes(RankActivity* activity);
   Activity activity_of(std::size_t node) const;
+  // Likewise. What a watcher does is no part of a node's seconds.
+  void watch_nodes(NodeWatcher* watcher) { watcher_ = memory_->device().host_memory() ? watcher : nullptr; }
 
  private:
   // Work that is given again and again: plainly at first (libraries make themselves ready), then recorded and replayed.
@@ -161,6 +165,7 @@ class Executable {
   std::vector<double> node_seconds_;
   RankActivity* activity_ = nullptr;        // null: nobody looks on
   std::vector<Activity> activity_of_ = {};  // by node, where somebody does
+  NodeWatcher* watcher_ = nullptr;          // null: there is none
 };
 
 }  // namespace trifold

@@ -1,4 +1,5 @@
-// What a rank did, and when: a span for each node it ran and for each batch it copied. Programs and the rank's step
+// What a rank did, and when: a span for each node it ran, each batch it copied, and each time it had no part of the
+// step to do. Programs and the rank's step
 // write to it while it is attached to them; whoever reads it does so between steps. It allocates only where it grows,
 // and a reader that clears it between steps keeps it from growing. With a recorder, what a device does for a node is
 // noted there under the node's tag.
@@ -40,6 +41,7 @@ struct Span {
     node,    // a node's work; of an exchange, the wait for other ranks too
     settle,  // waiting until what a node sent has arrived
     input,   // copying a batch to where the program reads it
+    idle,    // before the rank's part of a step, and after it
   };
 
   Kind kind = Kind::node;

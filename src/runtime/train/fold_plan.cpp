@@ -78,6 +78,21 @@ void check_pipedream(const Job& job, const ModelOptions& options, const FoldPlan
            "set train.clip_norm to 0 and train.precision to fp32 or bf16");
 }
 
+// Servers get each tensor's gradient, and that is all they know.
+void check_updates_elsewhere(const Job& job, const ModelOptions& options, const FoldPlan& plan) {
+  if (!options.updates_elsewhere) return;
+  const auto refuse = [&](const char* what, const char* remedy) {
+    fail_input("{}: parameter servers {}: {}", job.file.string(), what, remedy);
+  };
+  if (uses_precision(job.model, options, DType::f16))
+    refuse("do not know fp16's loss scale, nor which updates it would skip", "set train.precision to fp32 or bf16");
+  if (job.train.optimizer.clip_norm > 0) refuse("do not know the norm of all gradients", "set train.clip_norm to 0");
+  if (plan.zero > 0) refuse("have the optimiser's state, which plan.zero divides", "set plan.zero to 0");
+  if (plan.sync.local()) refuse("do the updates of a worker's replicas", "use another plan.sync than local_sgd");
+  if (plan.pipeline.updates_every_micro_batch())
+    refuse("update after whole batches, pipedream's stages after micro-batches", "use another plan.schedule");
+}
+
 // The last rule that matches a layer counts.
 std::vector<std::optional<LayerSplit>> splits_of_layers(const Job& job) {
   std::vector<std::optional<LayerSplit>> splits(job.model.layers.size());
@@ -140,6 +155,7 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<co
   }
   check_pipeline(plan.pipeline);
   check_pipedream(job, job_options, plan);
+  check_updates_elsewhere(job, job_options, plan);
 
   plan.recomputes = recomputing_parts(job.plan.recompute, plan.pipeline);
   plan.splits = splits_of_layers(job);

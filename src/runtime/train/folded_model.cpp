@@ -15,15 +15,12 @@
 #include "runtime/train/device_choice.h"
 #include "runtime/train/model_options.h"
 #include "runtime/train/snapshot_exchange.h"
+#include "runtime/train/step_exchange.h"
 
 namespace trifold {
 namespace {
 
 using StepClock = std::chrono::steady_clock;
-
-double elapsed_since(StepClock::time_point begin) {
-  return std::chrono::duration<double>(StepClock::now() - begin).count();
-}
 
 // Of the ranks here, the others have the next ones.
 int first_gpu_here(const Job& job, const World* world) {
@@ -48,9 +45,11 @@ int threads_of_job(const Job& job, int threads_here, const World& world) {
 
 }  // namespace
 
-FoldedModel::FoldedModel(const Job& job, const World* world) : job_(job), world_(world) {
+FoldedModel::FoldedModel(const Job& job, const World* world, Updates updates)
+    : job_(job), world_(world), updates_elsewhere_(updates == Updates::elsewhere) {
   const int first_gpu = first_gpu_here(job, world);
   ModelOptions options = model_options(job, first_gpu);
+  options.updates_elsewhere = updates_elsewhere_;
   if (world != nullptr) {
     options.threads = threads_of_job(job, options.threads, *world);
     options.sums_aside = true;  // a process that is ahead need not wait for the others at every step's end
@@ -80,6 +79,7 @@ FoldedModel::FoldedModel(const Job& job, const World* world) : job_(job), world_
                                                      .first_rank = ranks_.front().groups->rank(),
                                                      .on_failure = [this](const std::string& why) {
                                                        for (const Rank& rank : ranks_) rank.groups->abort(why);
+                                                       if (exchange_) exchange_->abort(why);
                                                      }});
   if (plan_.mesh.size() > 1 && !device().host_memory()) connect_devices();
 }
@@ -153,17 +153,24 @@ std::int64_t FoldedModel::first_of(const Rank& rank, int micro_batch) const {
 
 void FoldedModel::start_step(const Batch* batch, const StepContext& context) {
   const auto begin = StepClock::now();
+  if (exchange_) exchange_->begin();
   for_each_rank([&](Rank& rank) {
-    if (timing_) rank.seconds.idle += elapsed_since(begin);
+    if (timing_) rank.was_idle(begin, StepClock::now());
     if (!device().host_memory()) rank.begins(Activity::device);
+    const auto number = static_cast<int>(&rank - ranks_.data());
+    if (exchange_) exchange_->begin(number);
     step(rank, batch, context);
+    if (exchange_) exchange_->end(number);
     rank.end = StepClock::now();
     if (device().host_memory()) rank.begins(Activity::idle);
   });
+  if (exchange_) exchange_->end();
   replicas_differ_ = plan_.mesh.data > 1 && plan_.sync.local();
+  if (timing_) {
+    const auto end = StepClock::now();
+    for (Rank& rank : ranks_) rank.was_idle(rank.end, end);
+  }
   if (replicas_differ_ && context.updates % plan_.sync.period == 0) average_replicas(context);
-  if (!timing_) return;
-  for (Rank& rank : ranks_) rank.seconds.idle += elapsed_since(rank.end);
 }
 
 // Whoever looks at the model sees one.

@@ -16,6 +16,8 @@
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/job_data.h"
 #include "runtime/train/model.h"
+#include "runtime/train/parameter_exchange.h"
+#include "runtime/train/served_tensors.h"
 
 namespace trifold {
 
@@ -26,11 +28,19 @@ struct Score {
   std::int64_t samples = 0;
 };
 
+class StepExchange;
+
+// Who has the optimiser.
+enum class Updates {
+  here,
+  elsewhere,  // parameter servers: a step makes gradients, and that is all
+};
+
 class FoldedModel {
  public:
   // Compiles the programs of this process's ranks, checks that they fit, and takes the memory. Without a world all
   // ranks are here.
-  explicit FoldedModel(const Job& job, const World* world = nullptr);
+  explicit FoldedModel(const Job& job, const World* world = nullptr, Updates updates = Updates::here);
   ~FoldedModel();
 
   const FoldPlan& plan() const { return plan_; }
@@ -60,6 +70,19 @@ class FoldedModel {
   // Whole tensors under the network's names, whatever rank holds which part. In a world process 0 gets them.
   Model::Snapshot snapshot(Model::Contents contents) const;
   void load(const SafetensorsFile& file, Model::Contents contents);
+
+  // The same tensor by tensor, whole and in row-major order, numbered in the network's order; between steps. Not of a
+  // world, nor of replicas that keep parts.
+  std::vector<ServedTensor> served_tensors() const;
+  void read(int tensor, std::span<float> values) const;
+  void write(int tensor, std::span<const float> values);  // the next step begins with it, on whatever rank
+  // What the last step left for others: of a trained tensor its gradient, else the tensor itself.
+  void read_result(int tensor, std::span<float> values) const;
+  std::vector<std::vector<float>> results() const;  // of all
+
+  // From now on steps ask for tensors there before they read them, and hand out gradients as they are made. Only with
+  // updates elsewhere. It must outlive the steps; null: no more.
+  void exchange_with(ParameterExchange* exchange);
 
   // A rank's programs, one a chunk of its stage.
   const std::vector<std::unique_ptr<Model>>& chunks(int rank) const {
@@ -94,6 +117,10 @@ class FoldedModel {
       if (log != nullptr) log->enter(chunk, micro_batch);
       if (activity != nullptr) activity->enter(chunk, micro_batch);
     }
+    void was_idle(std::chrono::steady_clock::time_point since, std::chrono::steady_clock::time_point until) {
+      seconds.idle += std::chrono::duration<double>(until - since).count();
+      if (log != nullptr) log->add(Span::Kind::idle, -1, since, until);
+    }
     void begins(Activity what) const {
       if (activity != nullptr) activity->begin(what);
     }
@@ -111,6 +138,7 @@ class FoldedModel {
   void join_details(std::span<const EvaluationDetails> of_ranks_here, EvaluationDetails& details) const;
   void take_share();
   void average_replicas(const StepContext& context) const;
+  ServedTensors& served() const;
   // Of every rank of the mesh, in their order, from those of the ranks here: equally many each.
   template <class T>
   std::vector<T> of_all_ranks(std::vector<T> of_ranks_here) const {
@@ -125,7 +153,10 @@ class FoldedModel {
   bool reads_images_ = true;
   bool timing_ = false;
   mutable bool replicas_differ_ = false;  // since their models were averaged last
+  bool updates_elsewhere_ = false;
   std::vector<Rank> ranks_;
+  mutable std::unique_ptr<ServedTensors> served_;  // made when somebody asks
+  std::unique_ptr<StepExchange> exchange_;         // null: steps are this model's alone
   std::unique_ptr<RankTeam> team_;
 };
 

@@ -74,6 +74,7 @@ bool uses_precision(const NetworkSpec& network, const ModelOptions& options, DTy
 Program compile_training(const NetworkSpec& network, const ModelOptions& options) {
   CompileOptions compile_as = compile_options(options);
   compile_as.optimizer = options.optimizer;
+  compile_as.updates_elsewhere = options.updates_elsewhere;
   compile_as.accumulate = options.accumulate > 1 && !options.updates_every_micro_batch;
   compile_as.stashes_weights = options.updates_every_micro_batch;
   // A single layer in f16 can lose its gradients too.
@@ -99,7 +100,8 @@ Model make_model(const NetworkSpec& network, const ModelOptions& options) {
 }
 
 Model::Model(const ModelOptions& options, Program training, Program evaluation)
-    : state_names_(optimizer_state_names(options.optimizer)), loss_scaling_(options.loss_scaling) {
+    : state_names_(options.updates_elsewhere ? std::vector<std::string>{} : optimizer_state_names(options.optimizer)),
+      loss_scaling_(options.loss_scaling) {
   // The two share the parameters in memory: they must lie the same way in both.
   TRIFOLD_CHECK(training.graph.parameters.size() == evaluation.graph.parameters.size(), "the programs differ");
   for (std::size_t i = 0; i < training.graph.parameters.size(); ++i) {
@@ -183,6 +185,21 @@ std::vector<Model::Entry> Model::entries(Contents contents) const {
     found.push_back({kLossScaleName, graph.loss_scale, place.region, place.offset});
   }
   return found;
+}
+
+std::vector<Model::Held> Model::held() const {
+  const Program& program = training_->program();
+  TRIFOLD_CHECK(!flat_->in_parts(Region::parameters) && !flat_->in_parts(training_->summed_gradients()),
+                "replicas keep parts of tensors");
+  std::vector<Held> tensors;
+  for (std::size_t i = 0; i < program.graph.parameters.size(); ++i) {
+    const Parameter& parameter = program.graph.parameters[i];
+    const bool trained = program.graph[parameter.value].role == Role::parameter && parameter.gradient != kNoValue;
+    std::byte* gradient = trained ? memory_->region(training_->summed_gradients()) + program.flat.offsets[i] : nullptr;
+    tensors.push_back({&parameter, &program.descs[static_cast<std::size_t>(parameter.value)],
+                       training_->device_data(parameter.value), gradient});
+  }
+  return tensors;
 }
 
 // Of an entry that is whole here.

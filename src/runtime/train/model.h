@@ -32,6 +32,7 @@ struct ModelOptions {
   DType precision = DType::f32;
   LossScaling loss_scaling = {};  // where a layer is in f16
   OptimizerArgs optimizer;
+  bool updates_elsewhere = false;  // by parameter servers: this model has no optimiser
   bool decay_all = false;
   std::optional<PrepareImagesArgs> prepare = {};       // the programs read raw bytes and do this with them first
   Mesh mesh = {};                                      // the job's ranks
@@ -111,6 +112,16 @@ class Model {
   };
   // Where replicas keep parts only, all of them must call it, and the first one gets the tensors.
   Snapshot snapshot(Contents contents) const;
+
+  // The model's tensors as they lie in this rank's memory, in the order of its program's parameters. Not of replicas
+  // that keep only parts.
+  struct Held {
+    const Parameter* parameter = nullptr;
+    const TensorDesc* desc = nullptr;
+    std::byte* values = nullptr;
+    std::byte* gradient = nullptr;  // summed as the last update saw it; null: the tensor is not trained
+  };
+  std::vector<Held> held() const;
 
   // Every tensor of the model must be there with its shape; `file` is what errors name.
   void load(const SafetensorsFile& file, Contents contents);

@@ -7,17 +7,17 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/core/error.h"
+#include "runtime/core/process_memory.h"
 #include "runtime/core/terminal_color.h"
 #include "runtime/metrics/evaluation_report.h"
 #include "runtime/metrics/metrics_log.h"
 #include "runtime/metrics/progress.h"
 #include "runtime/metrics/tensorboard_writer.h"
-#include "runtime/train/folded_model.h"
+#include "runtime/train/folded_learner.h"
 #include "runtime/train/job_data.h"
 #include "runtime/train/live_run.h"
 #include "runtime/train/stop_rules.h"
@@ -29,12 +29,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-std::size_t peak_process_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
 }
 
 }  // namespace
@@ -49,25 +43,29 @@ struct Trainer::Parts {
     options.progress = options.progress && speaks();
     if (options.mode != RunMode::overwrite) open_folder();
     job.model.class_weights = loss_class_weights(job, *train_set);
-    model = std::make_unique<FoldedModel>(job, options.world);
+    learner = options.make_learner ? options.make_learner(job, train_set)
+                                   : std::make_unique<FoldedLearner>(job, train_set, options.world);
     classifies = !is_regression(job);
     state.seed = job.train.seed;
     if (options.mode == RunMode::resume)
       restore();
     else
-      model->initialize(job.train.seed);
+      learner->initialize(job.train.seed);
 
-    if (const auto scale = model->loss_scale()) next_scale = scale->scale;
+    if (const auto scale = learner->loss_scale()) next_scale = scale->scale;
 
     const std::int64_t batch = job.train.batch;
-    loader = make_training_loader(job, train_set, state.epoch, state.position_in_epoch / batch, model->batch_share());
-    steps_per_epoch = loader->steps_per_epoch();
+    learner->begin(state.epoch, state.position_in_epoch / batch);
+    steps_per_epoch = learner->steps_per_epoch();
     if (state.position_in_epoch >= steps_per_epoch * batch)
       fail_input("the checkpoint belongs to a larger training set");
     // The old run goes only now that the new one is known to be able to start.
     if (options.mode == RunMode::overwrite) open_folder();
     if (!speaks()) return;
-    if (options.live != nullptr) model->announce_work(options.live->begin(describe_run(job, *model, options.world)));
+    if (options.live != nullptr) {
+      FoldedModel& model = *learner->model_here();
+      model.announce_work(options.live->begin(describe_run(job, model, options.world)));
+    }
     open_logs();
     const CheckpointRules& rules = job.train.checkpoint;
     writer.emplace(CheckpointWriter::Args{
@@ -117,7 +115,7 @@ struct Trainer::Parts {
     const std::optional<Checkpoint> checkpoint = find_checkpoint();
     if (!checkpoint) {
       // Killed before the first checkpoint: the run begins again.
-      model->initialize(job.train.seed);
+      learner->initialize(job.train.seed);
       return;
     }
     state = checkpoint->state;
@@ -126,7 +124,7 @@ struct Trainer::Parts {
       fail_input("{} was made with seed {}, the job has {}", checkpoint->file.string(), state.seed, job.train.seed);
     if (state.position_in_epoch % job.train.batch != 0)
       fail_input("{} was made with another train.batch than {}", checkpoint->file.string(), job.train.batch);
-    model->load(checkpoint->contents, Model::Contents::model_and_optimizer);
+    learner->load(checkpoint->contents);
     stop.restore(state.counters);
     epoch_loss = counter("epoch.loss");
     epoch_correct = counter("epoch.correct");
@@ -157,7 +155,7 @@ struct Trainer::Parts {
     if (outcome.test_loss) state.counters["evaluated.loss"] = *outcome.test_loss;
     if (outcome.test_accuracy) state.counters["evaluated.accuracy"] = *outcome.test_accuracy;
     if (speaks()) writer->finish();  // first, so that there is one copy at a time
-    auto snapshot = std::make_shared<Model::Snapshot>(model->snapshot(Model::Contents::model_and_optimizer));
+    auto snapshot = std::make_shared<Model::Snapshot>(learner->snapshot(Model::Contents::model_and_optimizer));
     if (speaks()) {
       snapshot->own();
       writer->begin(state, snapshot->tensors(), snapshot);
@@ -178,22 +176,6 @@ struct Trainer::Parts {
 
   // --- one update
 
-  // While a device works on this batch, the next one is on its way. (The host does its work when it is given.)
-  Executable::Report run_step(const StepContext& context, bool more) {
-    if (std::exchange(submitted, false)) {
-      model->start_step(nullptr, context);
-    } else {
-      model->start_step(&loader->next(), context);
-      loader->release();
-    }
-    if (more && model->takes_batch_early()) {
-      model->submit(loader->next());
-      loader->release();
-      submitted = true;
-    }
-    return model->finish_step();
-  }
-
   void train_step() {
     const auto begin = Clock::now();
     const TrainConfig& train = job.train;
@@ -203,7 +185,7 @@ struct Trainer::Parts {
                         .learning_rate = learning_rate(train.schedule, state.step, steps_per_epoch, total_steps),
                         .updates = state.step + 1};
     gradient_scale = next_scale;
-    const auto [loss, correct] = run_step(context, state.step + 1 < total_steps);
+    const auto [loss, correct] = learner->step(context, state.step + 1 < total_steps);
     if (!std::isfinite(loss))
       fail_runtime(
           "the loss became {} at step {} (epoch {}); lower train.optimizer.lr, add warm-up or set train.clip_norm",
@@ -218,13 +200,14 @@ struct Trainer::Parts {
     const double seconds = seconds_since(begin);
     trained_seconds += seconds;
     epoch_seconds += seconds;
-    epoch_images += train.batch;
+    const std::int64_t images = learner->samples_of_step();
+    epoch_images += images;
     run_seconds += seconds;
-    run_images += train.batch;
+    run_images += images;
     std::vector<Metric> values = {{"learning_rate", rate},
-                                  {"images_per_s", static_cast<double>(train.batch) / seconds},
+                                  {"images_per_s", static_cast<double>(images) / seconds},
                                   {"time_s", trained_seconds}};
-    const auto scale = model->loss_scale();
+    const auto scale = learner->loss_scale();
     if (scale) {
       next_scale = scale->scale;
       values.insert(values.end(), {{"loss_scale", scale->scale}, {"skipped_updates", scale->skipped}});
@@ -258,7 +241,7 @@ struct Trainer::Parts {
       figures.loss_scale = scale->scale;
       figures.skipped_updates = scale->skipped;
     }
-    figures.input_wait_fraction = loader->waited_ms() / 1000.0 / run_seconds;
+    figures.input_wait_fraction = learner->waited_for_input_ms() / 1000.0 / run_seconds;
     options.live->stepped(figures);
   }
 
@@ -276,7 +259,7 @@ struct Trainer::Parts {
       shown.loss = epoch_loss / static_cast<double>(done);
       if (classifies) shown.accuracy = epoch_correct / static_cast<double>(state.position_in_epoch);
     }
-    if (run_seconds > 0) shown.input_wait_fraction = loader->waited_ms() / 1000.0 / run_seconds;
+    if (run_seconds > 0) shown.input_wait_fraction = learner->waited_for_input_ms() / 1000.0 / run_seconds;
     progress->update(shown);
   }
 
@@ -309,10 +292,10 @@ struct Trainer::Parts {
   // Replicas that update on their own become one model where it is looked at. To look must not change what is trained:
   // theirs are shown where the evaluation has made them one already.
   void log_histograms() {
-    if (model->plan().sync.local() && evaluated_step != state.step) return;
+    if (learner->looking_changes_it() && evaluated_step != state.step) return;
     std::vector<NamedHistogram> histograms;
     const auto add = [&](const char* prefix, Model::Contents contents, double scale) {
-      const Model::Snapshot snapshot = model->snapshot(contents);
+      const Model::Snapshot snapshot = learner->snapshot(contents);
       for (const NamedTensor& tensor : snapshot.tensors())
         histograms.push_back(
             {fmt::format("{}/{}", prefix, tensor.name),
@@ -356,10 +339,9 @@ struct Trainer::Parts {
   }
 
   Score score_with(Evaluation how) {
-    const std::unique_ptr<Loader> test_loader = make_evaluation_loader(job, test_set, model->batch_share());
-    if (how == Evaluation::plain || !classifies) return model->evaluate(*test_loader);
+    if (how == Evaluation::plain || !classifies) return learner->evaluate(test_set, nullptr);
     EvaluationDetails details(job.model.classes);
-    const Score score = model->evaluate(*test_loader, &details);
+    const Score score = learner->evaluate(test_set, &details);
     detailed_step = state.step;
     if (!speaks()) return score;
     write_file_atomically(folder->evaluation_json(), evaluation_json(details, *test_set));
@@ -420,10 +402,15 @@ struct Trainer::Parts {
 
   // Trains until something says stop; the rule's name.
   std::string train(const std::function<void(const EpochSummary&)>& on_epoch) {
+    Wish wish = Wish::none;
+    std::int64_t last_step = -1;  // of a wish to stop
     while (state.epoch < job.train.epochs) {
       while (state.position_in_epoch < steps_per_epoch * job.train.batch) {
-        const Wish wish = wish_to_stop();
-        if (wish != Wish::none) return wish == Wish::minutes ? "minutes" : "interrupt";
+        if (last_step < 0) {
+          wish = wish_to_stop();
+          if (wish != Wish::none) last_step = learner->steps_until_end(state.step);
+        }
+        if (state.step == last_step) return wish == Wish::minutes ? "minutes" : "interrupt";
         train_step();
         show_progress();
         if (writer) writer->check();
@@ -457,7 +444,7 @@ struct Trainer::Parts {
     finish_saving();
     outcome.steps = state.step;
     if (run_seconds > 0) outcome.images_per_s = static_cast<double>(run_images) / run_seconds;
-    outcome.peak_bytes = model->device().host_memory() ? peak_process_bytes() : model->memory_bytes();
+    outcome.peak_bytes = learner->device_bytes() > 0 ? learner->device_bytes() : peak_process_bytes();
     return outcome;
   }
 
@@ -468,9 +455,7 @@ struct Trainer::Parts {
   StopDecision stop;
   std::optional<RunFolder> folder;
   std::optional<Progress> progress{std::in_place, Progress::Args{}};
-  std::unique_ptr<FoldedModel> model;
-  std::unique_ptr<Loader> loader;
-  bool submitted = false;  // the next batch is on its way to the device
+  std::unique_ptr<Learner> learner;
   std::unique_ptr<MetricsLog> metrics;
   std::unique_ptr<TensorboardWriter> tensorboard;
   std::optional<CheckpointWriter> writer;  // of the process that speaks
@@ -494,7 +479,10 @@ struct Trainer::Parts {
   TrainingOutcome outcome;
 };
 
-Trainer::Trainer(const Job& job, TrainerOptions options) : parts_(std::make_unique<Parts>(job, std::move(options))) {}
+Trainer::Trainer(const Job& job, TrainerOptions options) {
+  TRIFOLD_CHECK(!job.plan.servers || options.make_learner, "parameter servers need a learner of their own");
+  parts_ = std::make_unique<Parts>(job, std::move(options));
+}
 Trainer::~Trainer() = default;
 
 TrainingOutcome Trainer::run(const std::function<void(const EpochSummary&)>& on_epoch) {

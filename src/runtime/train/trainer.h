@@ -13,6 +13,7 @@
 #include "runtime/config/job.h"
 #include "runtime/live/live_board.h"
 #include "runtime/metrics/run_folder.h"
+#include "runtime/train/learner.h"
 
 namespace trifold {
 
@@ -24,6 +25,8 @@ struct TrainerOptions {
   const std::atomic<bool>* interrupt = nullptr;  // becomes true: end after this step, with a checkpoint
   World* world = nullptr;                        // null: this process is alone
   LiveBoard* live = nullptr;                     // hears what the run does, in place of a progress bar
+  // Who trains; default: ranks of this process or world.
+  std::function<std::unique_ptr<Learner>(const Job&, std::shared_ptr<const Dataset> train_set)> make_learner = {};
 };
 
 struct EpochSummary {

@@ -1,0 +1,45 @@
+#include "runtime/ps/cluster_access.h"
+
+#include <chrono>
+#include <thread>
+
+#include "parallel/ps/registry/etcd_registry.h"
+#include "parallel/ps/registry/manager_registry.h"
+#include "parallel/ps/wire/keys.h"
+#include "runtime/core/error.h"
+
+namespace trifold {
+
+std::optional<Credentials> ClusterAccess::credentials() const {
+  if (keys.empty()) return std::nullopt;
+  return load_credentials(keys, key_name);
+}
+
+std::string ClusterAccess::manager_key() const {
+  return keys.empty() ? "" : load_public_key(keys, "manager");
+}
+
+std::unique_ptr<Registry> ClusterAccess::open_registry() const {
+  if (!etcd.empty()) return std::make_unique<EtcdRegistry>(EtcdRegistryOptions{.endpoints = etcd, .job = job});
+  return std::make_unique<ManagerRegistry>(
+      ManagerRegistryOptions{.address = manager, .public_key = manager_key(), .credentials = credentials()});
+}
+
+std::string wait_for_text(const ClusterAccess& access, const std::string& name, std::chrono::seconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const std::unique_ptr<Registry> registry = access.open_registry();
+  while (true) {
+    std::string why = "it does not know the job";
+    try {
+      if (const auto entry = registry->get(name)) return entry->text;
+    } catch (const Unreachable& error) {
+      why = error.what();
+    }
+    if (std::chrono::steady_clock::now() > deadline)
+      fail_runtime("no manager of a job was found at {} within {} s: {}",
+                   access.etcd.empty() ? access.manager : access.etcd.front(), patience.count(), why);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+}  // namespace trifold

@@ -1,0 +1,50 @@
+// The manager's process: keeps the registry, unless etcd does, leads the cluster, and starts servers and workers on
+// this machine where that is asked for. Those that are lost may be replaced.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallel/processes/child_process.h"
+#include "runtime/ps/cluster_access.h"
+#include "runtime/ps/served_learner.h"
+
+namespace trifold {
+
+struct ClusterHostOptions {
+  ClusterAccess access = {};                     // its `manager` is where this one listens
+  std::vector<std::string> server_command = {};  // a path and its arguments, to which "--manager address" comes; empty:
+  std::vector<std::string> worker_command = {};  // servers and workers are started elsewhere
+  int servers = 1;                               // to start, or to wait for
+  int workers = 1;
+  int replacements = 0;  // of started ones that are lost, at most
+};
+
+// All of them here, from `program`: as many workers as the plan has shards, or so many processes that share them.
+// Workers of a job that does not say how many threads it has divide the cores: teams that spin would starve each other.
+ClusterHostOptions cluster_of_this_machine(const Job& job, const std::filesystem::path& program, int processes = 0);
+
+class ClusterHost final : public ClusterSide {
+ public:
+  ClusterHost(const Job& job, ClusterHostOptions options);
+  ~ClusterHost() override;  // ends what it started
+  ClusterHost(const ClusterHost&) = delete;
+  ClusterHost& operator=(const ClusterHost&) = delete;
+
+  ClusterManager& open(const ServicePlan& plan) override;
+  ServerClient& client() override;
+  void look_after_members() override;
+
+  // The job is done: members go. What was started and does not is killed.
+  void end();
+
+  std::string address() const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace trifold

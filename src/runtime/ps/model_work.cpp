@@ -1,0 +1,88 @@
+#include "runtime/ps/model_work.h"
+
+#include <cmath>
+#include <utility>
+
+#include "runtime/core/error.h"
+#include "runtime/ps/cluster_plan.h"
+#include "runtime/train/job_data.h"
+#include "runtime/train/schedule.h"
+
+namespace trifold {
+namespace {
+
+// The job of one shard, as its model is compiled.
+Job job_of_shard(const Job& job, const Dataset& training_set) {
+  Job own = shard_job(job);
+  own.model.class_weights = loss_class_weights(job, training_set);
+  return own;
+}
+
+}  // namespace
+
+ModelWork::ModelWork(const Job& job, std::shared_ptr<const Dataset> training_set)
+    : job_(job),
+      clocks_per_epoch_(clocks_per_epoch(job, training_set->size())),
+      data_(job, training_set),
+      own_(job_of_shard(job, *training_set)),
+      model_(own_, nullptr, Updates::elsewhere) {
+  const ServerSync& sync = *job_.plan.servers;
+  if (sync.federated)
+    local_.emplace(tensors(), LocalTrainingArgs{.optimizer = make_optimizer_update(job_.train.optimizer),
+                                                .proximal = sync.federated->proximal});
+  else if (sync.period > 1)
+    local_.emplace(tensors(), LocalTrainingArgs{});
+  model_.exchange_with(&route_);
+}
+
+std::int64_t ModelWork::clocks() const {
+  return clocks_per_epoch_ * job_.train.epochs;
+}
+
+double ModelWork::learning_rate(std::int64_t clock) const {
+  return trifold::learning_rate(job_.train.schedule, clock, clocks_per_epoch_, clocks());
+}
+
+std::int64_t ModelWork::steps_of_clock(int shard) const {
+  const ServerSync& sync = *job_.plan.servers;
+  return sync.federated ? sync.federated->local_epochs * data_.steps_per_epoch(shard) : sync.period;
+}
+
+ShardWork::Result ModelWork::compute(int shard, std::int64_t clock, ParameterExchange& exchange) {
+  const std::int64_t steps = steps_of_clock(shard);
+  if (!local_) return step(shard, clock, clock, exchange);
+  local_->begin(exchange);
+  Result sum;
+  for (std::int64_t i = 0; i < steps; ++i) {
+    local_->next_step(learning_rate(clock));
+    const Result one = step(shard, clock * steps + i, clock, *local_);
+    sum.loss += one.loss / static_cast<double>(steps);
+    sum.correct += one.correct;
+    sum.samples += one.samples;
+  }
+  local_->end(exchange);
+  return sum;
+}
+
+ShardWork::Result ModelWork::step(int shard, std::int64_t step, std::int64_t clock, ParameterExchange& exchange) {
+  auto found = streams_.find(shard);
+  if (found == streams_.end() || found->second.next != step)
+    found = streams_.insert_or_assign(shard, Stream{data_.loader(shard, step), step}).first;
+  // A step that does not end leaves a loader that cannot go on: it is made anew then.
+  Stream stream = std::move(found->second);
+  streams_.erase(found);
+  route_.to = &exchange;
+  model_.start_step(
+      &stream.loader->next(),
+      {.seed = job_.train.seed, .first_sample = 0, .learning_rate = learning_rate(clock), .updates = step + 1});
+  const Executable::Report report = model_.finish_step();
+  stream.loader->release();
+  stream.next += 1;
+  streams_.insert_or_assign(shard, std::move(stream));
+  if (!std::isfinite(report.loss))
+    fail_runtime("the loss of shard {} became {} at clock {}; lower train.optimizer.lr or add warm-up", shard,
+                 report.loss, clock);
+  return {.loss = report.loss, .correct = report.correct, .samples = own_.train.batch};
+}
+
+}  // namespace trifold

@@ -1,0 +1,62 @@
+#include "runtime/ps/server_process.h"
+
+#include <chrono>
+
+#include <spdlog/spdlog.h>
+
+#include "parallel/ps/registry/membership.h"
+#include "runtime/core/error.h"
+#include "runtime/ps/cluster_plan.h"
+#include "runtime/ps/member_id.h"
+
+namespace trifold {
+namespace {
+
+constexpr std::chrono::milliseconds kServerLook{50};
+constexpr std::chrono::seconds kPatienceForManager{60};
+
+// One time in the cluster, from joining to leaving or being given up. True: the job is over.
+bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox& mailbox) {
+  MemberInfo self{.id = new_member_id("server"), .role = "server", .address = mailbox.address()};
+  if (const auto credentials = options.access.credentials()) self.public_key = credentials->own.public_key;
+  ParameterServer server({.id = self.id,
+                          .layout = plan.layout(),
+                          .rules = plan.rules(),
+                          .rule = make_aggregation(plan.sync.rule),
+                          .update = plan.update(),
+                          .half_answers = plan.sync.half,
+                          .mailbox = &mailbox});
+  Membership membership(
+      {.self = self, .valid_while_unreachable = options.access.etcd.empty(), .wake = [&mailbox] { mailbox.wake(); }},
+      [&] { return options.access.open_registry(); });
+  membership.join();
+  while (options.interrupt == nullptr || !options.interrupt->load()) {
+    if (const auto view = membership.view()) {
+      if (view->over) break;
+      server.follow(*view);
+    }
+    const std::optional<Received> received = mailbox.receive(kServerLook);
+    // Whoever may have been given up for lost answers nobody: another may own its slices.
+    if (!membership.lease_valid() || server.deposed()) {
+      spdlog::warn("{} was given up for lost; it joins anew, with nothing", self.id);
+      return false;
+    }
+    if (received) server.handle(*received);
+    server.tick();
+  }
+  membership.leave();
+  return true;
+}
+
+}  // namespace
+
+void run_server(const ServerProcessOptions& options) {
+  const Job job = parse_job(wait_for_text(options.access, kJobName, kPatienceForManager), "the registry's job");
+  const ServicePlan plan = service_from_text(job, wait_for_text(options.access, kServiceName, kPatienceForManager));
+  Mailbox mailbox({.listen = options.listen, .credentials = options.access.credentials()});
+  spdlog::info("server at {}", mailbox.address());
+  while (!serve(options, plan, mailbox)) {
+  }
+}
+
+}  // namespace trifold

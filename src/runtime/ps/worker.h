@@ -1,0 +1,102 @@
+// A worker's loop: computes, clock by clock, on the shards of the data that the view gives it. It pulls what a clock
+// begins with, pushes what comes of it while it is still computed, and tells the manager. Shards may come and go at any
+// time; one that comes begins where the servers say it stands.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/ps/client/server_client.h"
+#include "parallel/ps/participation.h"
+#include "parallel/ps/slices/slice.h"
+#include "parallel/ps/view.h"
+#include "runtime/train/parameter_exchange.h"
+
+namespace trifold {
+
+// What a worker computes: model_work.h, or a test's.
+class ShardWork {
+ public:
+  struct Result {
+    double loss = 0;  // mean over the samples
+    double correct = 0;
+    std::int64_t samples = 0;
+  };
+
+  ShardWork() = default;
+  ShardWork(const ShardWork&) = delete;
+  ShardWork& operator=(const ShardWork&) = delete;
+  virtual ~ShardWork() = default;
+
+  virtual std::vector<ServedTensor> tensors() const = 0;  // in the order in which they are needed, mostly
+  virtual double learning_rate(std::int64_t clock) const = 0;
+  // Samples behind what a shard pushes, against the other shards'.
+  virtual double weight(int shard) const = 0;
+  // A pure function of the arguments and of what `exchange` gives, which is asked for every tensor, and handed every
+  // one. It may be called again with the same arguments, after it has thrown what `exchange` did.
+  virtual Result compute(int shard, std::int64_t clock, ParameterExchange& exchange) = 0;
+  // Whether it can go on after `exchange` has thrown. If not, all tensors are there before it is called.
+  virtual bool can_be_interrupted() const { return true; }
+  virtual void give_up(int /*shard*/) {}  // it is another worker's now
+};
+
+struct WorkerOptions {
+  std::string id = {};
+  Participation participation = {};
+  std::int64_t clocks = 0;        // after so many a shard is done
+  bool pulls_every_shard = true;  // false: all shards of a clock begin with the same values, which are pulled once
+};
+
+class Worker {
+ public:
+  // Both must outlive it.
+  Worker(WorkerOptions options, ServerClient& client, ShardWork& work);
+
+  // From any thread but the client's. The client is told, too.
+  void set_view(const View& view);
+
+  // Until a view says that all is over, or leave(). Throws what work and client throw.
+  void run();
+  void leave();  // from any thread; the clock at hand is not finished
+
+ private:
+  class ClockExchange;
+  struct Interrupted : std::exception {};
+  // Where pulled values are until the model takes them. Given up as a whole when a pull is, lest it writes later.
+  using Staging = std::vector<std::vector<float>>;
+
+  std::vector<int> owned_shards(const View& view) const;
+  std::optional<int> next_shard();
+  bool takes_over(const std::vector<int>& owned);
+  std::int64_t end_clock(const View& view) const;
+  void do_clock(int shard);
+  void begin_pull(int shard, std::int64_t clock);
+  void wait_for_values(const ServerTicket& ticket);
+  void check_shards();
+  void forget_pull();
+  void report(int shard, std::int64_t clock, const ShardWork::Result& result, double step_ms);
+
+  const WorkerOptions options_;
+  ServerClient& client_;
+  ShardWork& work_;
+  const std::vector<ServedTensor> tensors_;
+  std::map<int, std::int64_t> clocks_;  // by shard of ours: the next one
+  std::shared_ptr<Staging> staging_;
+  std::vector<ServerTicket> tickets_;         // by tensor: of the last pull
+  std::optional<std::int64_t> pulled_clock_;  // that the staging is for
+  ClientCounts reported_;                     // as of the last report
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  View view_;             // mutex_
+  bool leaving_ = false;  // mutex_
+};
+
+}  // namespace trifold

@@ -1,0 +1,48 @@
+// What a trainer trains: a model that takes one step after the other, wherever its work is done. folded_learner.h: by
+// ranks of this process or world.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/core/step_context.h"
+#include "runtime/train/folded_model.h"
+
+namespace trifold {
+
+class Learner {
+ public:
+  Learner() = default;
+  Learner(const Learner&) = delete;
+  Learner& operator=(const Learner&) = delete;
+  virtual ~Learner() = default;
+
+  // First one of these two, then begin().
+  virtual void initialize(std::uint64_t seed) = 0;
+  virtual void load(const SafetensorsFile& file) = 0;  // model and optimiser
+  // Ready for the first step, which is this one of this epoch.
+  virtual void begin(std::int64_t epoch, std::int64_t step_of_epoch) = 0;
+
+  virtual std::int64_t steps_per_epoch() const = 0;  // once it has begun
+  // One update of the model, by the next batch. more: another step will follow.
+  virtual Executable::Report step(const StepContext& context, bool more) = 0;
+  virtual std::int64_t samples_of_step() const = 0;  // of the last one
+  // Of the model after the last step. `details`, if given, hear of every sample.
+  virtual Score evaluate(const std::shared_ptr<const Dataset>& dataset, EvaluationDetails* details) = 0;
+  virtual Model::Snapshot snapshot(Model::Contents contents) = 0;
+
+  // Where the steps are done by others, they may be ahead: the number of steps after which training can end, if it is
+  // to end now, after `steps` of them.
+  virtual std::int64_t steps_until_end(std::int64_t steps) { return steps; }
+
+  // Looking at the model changes what is trained: replicas that go their own ways become one.
+  virtual bool looking_changes_it() const { return false; }
+  virtual std::optional<Model::LossScale> loss_scale() const { return std::nullopt; }
+  virtual double waited_for_input_ms() const { return 0; }
+  virtual std::size_t device_bytes() const { return 0; }  // of devices with memory of their own
+  virtual FoldedModel* model_here() { return nullptr; }   // that the steps train
+};
+
+}  // namespace trifold
