@@ -165,6 +165,70 @@ TEST_F(Compare, PrintsTablesThatFitATerminal) {
   }
 }
 
+// Servers and workers are processes; sync is the single run, and ssp goes its own way within its bound.
+TEST_F(Compare, TakesParameterServers) {
+  write_job(normalised_job());
+  const std::string plans =
+      "dp=2; ps,servers=2,workers=2; ps,servers=1,workers=2,mode=ssp,staleness=2; ps,workers=2,mode=async";
+  const Json found = compare(plans, {"--steps", "12", "--rounds", "3"});
+  ASSERT_EQ(found["plans"].size(), 5u);
+  EXPECT_EQ(found["bn_group"], 16) << "a worker's samples";
+  double most = 0;
+  for (const Json& plan : found["plans"]) most = std::max(most, plan["images_per_s"].get<double>());
+  for (std::size_t i = 0; i < 5; ++i) {
+    const Json& plan = found["plans"][i];
+    SCOPED_TRACE(plan["plan"]);
+    EXPECT_EQ(plan.contains("served"), i >= 2);
+    EXPECT_EQ(found["winner"] == plan["plan"], plan["images_per_s"] == most);
+    EXPECT_FALSE(plan["why"].get<std::string>().empty());
+    ASSERT_EQ(plan["losses"].size(), 12u);
+    if (i < 2) continue;
+    const Json& served = plan["served"];
+    EXPECT_EQ(served["servers"], i == 2 ? 2 : 1);
+    EXPECT_EQ(served["workers"], 2);
+    EXPECT_NEAR(plan["step_ms"]["undivided"].get<double>(), 32e3 / plan["images_per_s"].get<double>(), 1e-6);
+    for (const char* unknown : {"compute", "exposed_comm", "bubble", "input", "optimizer"})
+      EXPECT_TRUE(plan["step_ms"][unknown].is_null()) << unknown;
+    for (const char* unknown : {"max_grad_rel_diff", "peak_bytes", "planned_bytes", "collectives", "arithmetic"})
+      EXPECT_TRUE(plan[unknown].is_null()) << unknown;
+    ASSERT_EQ(plan["bytes_sent"]["worker"].size(), 2u);
+    // Every gradient goes to the servers, and every parameter comes from them, once a step: 4 bytes each.
+    const double parameters = found["plans"][0]["memory"][0]["parameters"]["found"];
+    for (std::size_t worker = 0; worker < 2; ++worker) {
+      EXPECT_GT(plan["bytes_sent"]["worker"][worker], 0.8 * parameters);
+      EXPECT_GT(served["bytes_received"][worker], 0.8 * parameters);
+      EXPECT_GT(served["worker_process_bytes"][worker], parameters);
+    }
+  }
+  const Json& sync = found["plans"][2];
+  EXPECT_EQ(sync["served"]["mode"], "sync");
+  EXPECT_EQ(sync["served"]["max_staleness"], 0);
+  EXPECT_TRUE(sync["served"]["staleness_bound"].is_null());
+  EXPECT_LE(sync["max_loss_rel_diff"], 1e-5);
+  const Json& ssp = found["plans"][3]["served"];
+  EXPECT_EQ(ssp["mode"], "ssp");
+  EXPECT_EQ(ssp["staleness_bound"], 2);
+  EXPECT_LE(ssp["max_staleness"], 2);
+  EXPECT_LE(ssp["mean_staleness"], ssp["max_staleness"]);
+  EXPECT_EQ(found["plans"][4]["served"]["mode"], "async");
+  EXPECT_GT(found["plans"][4]["max_loss_rel_diff"], 1e-5) << "every push is an update";
+}
+
+TEST_F(Compare, ShowsParameterServersAsTables) {
+  write_job(small_job());
+  const ProgramResult result =
+      trifold({"compare", "job.json", "--plans", "ps,workers=2", "--steps", "4", "--rounds", "2"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(says(result.err, "round 2/2:  single "));
+  EXPECT_TRUE(says(result.out, "parameter servers: a step of the worker that sends most"));
+  EXPECT_TRUE(says(result.out, "MB received  staleness"));
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("ms a step longer") != std::string::npos) continue;
+    EXPECT_LE(line.size(), 120u) << line;
+  }
+}
+
 TEST_F(Compare, RefusesWhatCannotBe) {
   write_job(small_job());
   const auto refusal = [&](std::vector<std::string> arguments) {
@@ -176,6 +240,10 @@ TEST_F(Compare, RefusesWhatCannotBe) {
   EXPECT_TRUE(says(refusal({"--plans", "dp=2; dp=3"}), "plan 'dp=3': "));
   EXPECT_TRUE(says(refusal({"--plans", "dp=2,micro_batch=2"}), "micro_batches"));
   EXPECT_TRUE(says(refusal({"--plans", "dp=2", "--steps", "5", "--rounds", "3"}), "--steps 6 would work"));
+  EXPECT_TRUE(says(refusal({"--plans", "ps,workers=3"}), "does not divide among 3 workers"));
+  EXPECT_TRUE(says(refusal({"--plans", "ps,workers=2,period=2"}), "plan 'ps,workers=2,period=2': workers that push"));
+  EXPECT_TRUE(says(refusal({"--plans", "federated,clients=2"}), "a round of federated training is no step"));
+  EXPECT_TRUE(says(refusal({"--plans", "ps,workers=2", "--steps", "41"}), "40 steps of the job's 2 epochs, not 41"));
   EXPECT_TRUE(says(refusal({}), "--plans is required"));
   EXPECT_FALSE(fs::exists(directory() / "runs/job-compare/compare.json"));
 

@@ -1,7 +1,4 @@
 // `trifold trace` reads off a trace what `trifold compare` measured, and says what is wrong with a file.
-#include <cmath>
-
-#include <fmt/format.h>
 
 #include "support/job_fixture.h"
 
@@ -13,40 +10,27 @@ class TraceTest : public JobFixture {
   void SetUp() override { write_job(small_job()); }
 };
 
-// Both are of the same steps, so the split must be the same but for the moments between a clock's reading and the next.
-// A thread that the system stops in such a moment is idle longer in the trace than in the comparison, so of three
-// comparisons one must agree.
+// Both are of the same spans of the same steps, so they agree far better than the 5 % that two runs could be held to.
 TEST_F(TraceTest, OfAComparisonHasItsFigures) {
-  constexpr double kShare = 0.05;
-  constexpr double kFloor_ms = 0.02;  // of figures near 0: how long a rank's thread may take to its first span
-  std::string differs = "not compared";
-  for (int attempt = 0; attempt < 3 && !differs.empty(); ++attempt) {
-    differs.clear();
-    const ProgramResult compared = trifold({"compare", "job.json", "--plans", "single; dp=2; tp=2; pp=2", "--steps",
-                                            "24", "--rounds", "3", "--trace", "--json", "--quiet", "--no-report"});
-    ASSERT_EQ(compared.exit_code, 0) << compared.err;
-    const Json comparison = last_json(compared.out);
-    ASSERT_EQ(comparison["plans"].size(), 4U);
-    for (const Json& plan : comparison["plans"]) {
-      SCOPED_TRACE(plan["plan"]);
-      const ProgramResult result = trifold({"trace", "runs/job-compare/" + plan["trace"].get<std::string>(), "--json"});
-      ASSERT_EQ(result.exit_code, 0) << result.err;
-      const Json trace = last_json(result.out);
-      EXPECT_EQ(trace["rounds"], 3);
-      EXPECT_EQ(trace["steps"], 21) << "the first of every round is not measured";
-      for (const char* part : {"compute", "exposed_comm", "bubble", "input", "optimizer"}) {
-        const double measured = plan["step_ms"][part];
-        const double read = trace["step_ms"][part];
-        if (std::abs(read - measured) > kShare * measured + kFloor_ms)
-          differs +=
-              fmt::format("{} of {}: {} ms in the trace, {} measured; ", part, plan["plan"].dump(), read, measured);
-      }
-      for (const auto& [name, arrows] : trace["arrows"].items()) EXPECT_EQ(arrows["unmatched"], 0) << name;
-      EXPECT_EQ(trace["arrows"].contains("message"), plan["plan"] == "pp=2");
-      EXPECT_EQ(trace["arrows"].contains("bucket"), plan["plan"] == "dp=2");
-    }
+  const ProgramResult compared = trifold({"compare", "job.json", "--plans", "single; dp=2; tp=2; pp=2", "--steps", "24",
+                                          "--rounds", "3", "--trace", "--json", "--quiet", "--no-report"});
+  ASSERT_EQ(compared.exit_code, 0) << compared.err;
+  const Json comparison = last_json(compared.out);
+  ASSERT_EQ(comparison["plans"].size(), 4U);
+  constexpr double kClose_ms = 1e-3;
+  for (const Json& plan : comparison["plans"]) {
+    SCOPED_TRACE(plan["plan"]);
+    const ProgramResult result = trifold({"trace", "runs/job-compare/" + plan["trace"].get<std::string>(), "--json"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const Json trace = last_json(result.out);
+    EXPECT_EQ(trace["rounds"], 3);
+    EXPECT_EQ(trace["steps"], 21) << "the first of every round is not measured";
+    for (const char* part : {"compute", "exposed_comm", "bubble", "input", "optimizer"})
+      EXPECT_NEAR(trace["step_ms"][part].get<double>(), plan["step_ms"][part].get<double>(), kClose_ms) << part;
+    for (const auto& [name, arrows] : trace["arrows"].items()) EXPECT_EQ(arrows["unmatched"], 0) << name;
+    EXPECT_EQ(trace["arrows"].contains("message"), plan["plan"] == "pp=2");
+    EXPECT_EQ(trace["arrows"].contains("bucket"), plan["plan"] == "dp=2");
   }
-  EXPECT_EQ(differs, "");
   const ProgramResult several = trifold({"trace", "runs/job-compare"});
   EXPECT_EQ(several.exit_code, 2);
   EXPECT_TRUE(says(several.err, "has several traces, name one: runs/job-compare/trace-dp=2.json, "));

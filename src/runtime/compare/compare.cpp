@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/compare/contestant.h"
+#include "runtime/compare/folded_contestant.h"
+#include "runtime/compare/served_contestant.h"
 #include "runtime/compare/trace_files.h"
 #include "runtime/compare/why.h"
 #include "runtime/core/error.h"
@@ -25,13 +26,7 @@ class Rounds {
       for (const ComparedPlan& plan : weighted_) names.push_back(plan.name);
       traces_ = trace_files_of(names);
     }
-    for (std::size_t i = 0; i < weighted_.size(); ++i)
-      plans_.push_back(std::make_unique<Contestant>(
-          ContestantArgs{.plan = weighted_[i],
-                         .data = data_,
-                         .cores = list.cores,
-                         .file = options.folder / fmt::format("state-{}.safetensors", i),
-                         .trace = options.trace ? options.folder / traces_[i] : std::filesystem::path()}));
+    for (std::size_t i = 0; i < weighted_.size(); ++i) plans_.push_back(contestant(i));
     differences_.resize(plans_.size());
     const std::int64_t limit = job.train.memory_limit_bytes;
     const Device& device = *choose_device(job.plan.device, job.train.own_kernels).device;
@@ -44,13 +39,13 @@ class Rounds {
       std::vector<double> rates(plans_.size());
       for (const std::size_t index : order_of(round)) {
         plans_[index]->take_turn(steps);
-        rates[index] = rate_of(*plans_[index], plans_[index]->turns().back());
+        rates[index] = plans_[index]->images_per_s(static_cast<std::size_t>(round));
         if (round == 0) look_at_gradients(index);
         if (!all_fit()) plans_[index]->put_away();
       }
       if (options_.on_round) options_.on_round(round, rates);
     }
-    for (const auto& plan : plans_) plan->finish_trace();
+    for (const auto& plan : plans_) plan->finish();
     look_at_rounding();
   }
 
@@ -72,10 +67,11 @@ class Rounds {
     const PlanResult single = found.plans[found.single];
     for (PlanResult& plan : found.plans) {
       plan.speedup = plan.images_per_s / single.images_per_s;
-      const double used = plan.divided ? static_cast<double>(cores_used(plan, found.cores)) / found.cores
-                                       : static_cast<double>(plan.mesh.size());
+      const double used = plan.divided || plan.served ? static_cast<double>(cores_used(plan, found.cores)) / found.cores
+                                                      : static_cast<double>(plan.mesh.size());
       plan.efficiency = plan.speedup / used;
       plan.loss_difference = largest_difference(plan.losses, single.losses);
+      if (plan.served) continue;
       plan.arithmetic /= single.arithmetic;
       plan.repeated /= single.arithmetic;
     }
@@ -97,21 +93,31 @@ class Rounds {
     return order;
   }
 
-  static double rate_of(const Contestant& plan, const Turn& turn) {
-    return static_cast<double>(plan.plan().job.train.batch) / turn.seconds_a_step();
+  std::unique_ptr<Contestant> contestant(std::size_t index) const {
+    const ComparedPlan& plan = weighted_[index];
+    if (plan.job.plan.servers)
+      return std::make_unique<ServedContestant>(ServedContestantArgs{
+          .plan = plan, .data = data_, .cores = list_.cores, .steps = options_.steps, .program = options_.program});
+    return std::make_unique<FoldedContestant>(
+        ContestantArgs{.plan = plan,
+                       .data = data_,
+                       .cores = list_.cores,
+                       .file = options_.folder / fmt::format("state-{}.safetensors", index),
+                       .trace = options_.trace ? options_.folder / traces_[index] : std::filesystem::path()});
   }
 
   void look_at_gradients(std::size_t index) {
-    differences_[index] = largest_difference(plans_[index]->first_gradients(), plans_[list_.single]->first_gradients());
+    if (const Gradients* gradients = plans_[index]->gradients())
+      differences_[index] = largest_difference(*gradients, *plans_[list_.single]->gradients());
     if (index != list_.single) plans_[index]->forget_gradients();
   }
 
   void look_at_rounding() {
     const Contestant& single = *plans_[list_.single];
-    Contestant rounded({single.plan(), data_, list_.cores, {}, FirstWeights::rounded});
+    FoldedContestant rounded({single.plan(), data_, list_.cores, {}, FirstWeights::rounded});
     rounded.take_turn(options_.steps);
     loss_rounding_ = largest_difference(rounded.losses(), single.losses()).relative;
-    gradient_rounding_ = largest_difference(rounded.first_gradients(), single.first_gradients()).relative;
+    gradient_rounding_ = largest_difference(rounded.first_gradients(), *single.gradients()).relative;
   }
 
   bool all_fit() const {
@@ -122,44 +128,21 @@ class Rounds {
 
   PlanResult result_of(std::size_t index) const {
     const Contestant& plan = *plans_[index];
-    const FoldPlan& fold = plan.fold();
     PlanResult result;
     result.plan = plan.plan().name;
-    if (!traces_.empty()) result.trace = traces_[index];
-    result.mesh = fold.mesh;
-    result.threads = fold.threads;
     std::vector<double> rates;
-    for (const Turn& turn : plan.turns()) rates.push_back(rate_of(plan, turn));
+    for (int round = 0; round < options_.rounds; ++round)
+      rates.push_back(plan.images_per_s(static_cast<std::size_t>(round)));
     const std::size_t median = median_of(rates);
     const auto [slowest, fastest] = std::ranges::minmax(rates);
     result.images_per_s = rates[median];
     result.slowest = slowest;
     result.fastest = fastest;
     result.spread = (fastest - slowest) / rates[median];
-
-    const Turn& turn = plan.turns()[median];
-    result.divided = plan.on_host();
-    result.step_ms = in_ms(split_of(turn.seconds, turn.loading, turn.steps, turn.ranks));
-    if (fold.mesh.pipeline > 1 && result.divided) {
-      const PipelineForecast expected = forecast(fold.pipeline, fold.mesh, turn.steps, turn.ranks);
-      result.pipeline = {.micro_batches = fold.pipeline.micro_batches,
-                         .stage_ms = expected.stage_seconds,
-                         .predicted_bubble_ms = 1e3 * expected.bubble};
-      for (double& stage : result.pipeline->stage_ms) stage *= 1e3;
-    }
     result.losses = plan.losses();
     result.gradient_difference = differences_[index];
-    result.traffic = plan.traffic();
-    result.memory = plan.memory();
-    result.timeline = plan.timeline();
-    result.arithmetic = plan.arithmetic().all;
-    result.repeated = plan.arithmetic().repeated;
+    plan.describe(result, median);
     return result;
-  }
-
-  static StepSplit in_ms(const StepSplit& seconds) {
-    return {1e3 * seconds.compute, 1e3 * seconds.exposed_comm, 1e3 * seconds.bubble, 1e3 * seconds.input,
-            1e3 * seconds.optimizer};
   }
 
   const PlanList& list_;

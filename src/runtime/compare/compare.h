@@ -19,7 +19,8 @@ struct CompareOptions {
   // Models stay in memory between turns while all of them take no more than half of it. One that does not fit is put
   // into a file here, until its next turn.
   std::filesystem::path folder;
-  bool trace = false;  // writes a trace of each plan's timed steps there
+  bool trace = false;  // writes a trace of each plan's timed steps there; none where other processes do them
+  std::filesystem::path program = {};  // trifold itself: what servers and workers are started from
   // Hears the images/s of every plan after each round.
   std::function<void(int round, const std::vector<double>& images_per_s)> on_round = {};
 };

@@ -39,7 +39,7 @@ LossDifference largest_difference(std::span<const double> losses, std::span<cons
 }
 
 int cores_used(const PlanResult& plan, int cores) {
-  return std::min(cores, plan.mesh.size() * plan.threads);
+  return std::min(cores, (plan.served ? plan.served->workers : 1) * plan.mesh.size() * plan.threads);
 }
 
 void assert_equal(const Comparison& comparison, double tolerance) {

@@ -21,6 +21,19 @@ struct PipelineResult {
   double predicted_bubble_ms = 0;
 };
 
+// Of a plan with parameter servers.
+struct ServedResult {
+  std::string mode = {};  // "ssp"
+  int servers = 1;
+  int workers = 1;
+  std::optional<std::int64_t> staleness_bound = {};  // in clocks; of ssp
+  std::int64_t staleness = 0;                        // of what any worker pulled, at most
+  double mean_staleness = 0;                         // of the timed steps
+  std::vector<double> sent = {};                     // by worker, bytes a step
+  std::vector<double> received = {};                 // likewise
+  std::vector<std::int64_t> peak_bytes = {};         // by worker: of the process, not of its model alone
+};
+
 // A loss or a gradient beside the single run's.
 struct LossDifference {
   double relative = 0;
@@ -36,23 +49,24 @@ struct PlanResult {
   double spread = 0;        // between the fastest and the slowest round, to the median
   double slowest = 0;       // images per second of that round
   double fastest = 0;
-  double speedup = 1;       // to the single run
-  double efficiency = 1;    // that, a core (or GPU) used
-  StepSplit step_ms;        // of the median round
-  bool divided = true;      // a GPU's step is not: all of it but the input is compute
+  double speedup = 1;     // to the single run
+  double efficiency = 1;  // that, a core (or GPU) used
+  StepSplit step_ms;      // of the median round
+  bool divided = true;    // a GPU's step is not: all of it but the input is compute; workers': not at all
 
   std::vector<double> losses;  // after each step
   LossDifference loss_difference;
-  GradientDifference gradient_difference;  // of the first step
+  GradientDifference gradient_difference;  // of the first step; not of a served plan
 
   std::vector<std::vector<Traffic>> traffic;  // by rank
   std::vector<MemoryUse> memory;              // by rank
   StepTimeline timeline;                      // of the last step
   std::optional<PipelineResult> pipeline;
-  double arithmetic = 1;  // FLOPs of all ranks, to the single run's
-  double repeated = 0;    // of that: by stages that recompute
-  std::string why;        // it lost
-  std::string trace;      // file in the comparison's folder; "" none
+  std::optional<ServedResult> served;  // then nothing is known of traffic, memory, timeline and arithmetic
+  double arithmetic = 1;               // FLOPs of all ranks, to the single run's
+  double repeated = 0;                 // of that: by stages that recompute
+  std::string why;                     // it lost
+  std::string trace;                   // file in the comparison's folder; "" none
 };
 
 struct Comparison {

@@ -4,10 +4,12 @@
 #include <cctype>
 
 #include "runtime/compare/common_group.h"
+#include "runtime/config/server_section.h"
 #include "runtime/core/error.h"
 #include "runtime/train/device_choice.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/model_options.h"
+#include "runtime/train/shard_data.h"
 
 namespace trifold {
 namespace {
@@ -34,6 +36,9 @@ std::vector<Override> undivided(const Job& job) {
   for (const char* text : {"plan.dp=1", "plan.tp=1", "plan.pp=1", "plan.micro_batches=1", "plan.chunks=1",
                            "plan.zero=0", "plan.schedule=1f1b", "plan.stages=auto", "plan.recompute=none"})
     settings.push_back(parse_set(text));
+  if (job.plan.servers)
+    for (const char* text : {R"(plan.sync={"type": "allreduce"})", "data.shard=batch"})
+      settings.push_back(parse_set(text));
   // A number of ranks belongs to one mesh.
   for (const char* kind : {"cpu", "cuda"})
     if (job.plan.device.starts_with(fmt::format("{}:", kind)))
@@ -41,7 +46,23 @@ std::vector<Override> undivided(const Job& job) {
   return settings;
 }
 
-Job load_plan(const std::filesystem::path& file, std::vector<Override> settings, const std::string& name) {
+// The division of the data is the servers': a plan with servers has the job's.
+void add_division(const Job& asked, std::vector<Override>& settings) {
+  if (!asked.plan.servers) return;
+  for (std::size_t i = settings.size(); i-- > 0;) {
+    const Override& setting = settings[i];
+    if (setting.path != std::vector<std::string>{"plan", "sync"}) continue;
+    const JsonNode* type = setting.value.find("type");
+    if (type == nullptr || !is_server_sync(type->text)) return;
+    const bool of_batches = asked.data.division.kind == DivisionKind::batch;
+    const DivisionKind own = of_batches && type->text == "federated" ? DivisionKind::kfold : asked.data.division.kind;
+    settings.push_back(parse_set(fmt::format("data.shard={}", name_of(own))));
+    return;
+  }
+}
+
+Job load_plan(const std::filesystem::path& file, std::vector<Override> settings, const std::string& name,
+              const Job& asked) {
   bool has_micro_batches = false;
   if (name != kSingle) {
     for (Override& setting : parse_plan(name)) {
@@ -49,17 +70,30 @@ Job load_plan(const std::filesystem::path& file, std::vector<Override> settings,
       settings.push_back(std::move(setting));
     }
   }
+  add_division(asked, settings);
+  settings.push_back(parse_set("train.bn_group=1"));  // the common one is not known yet
   Job job = load_job(file, settings);
   if (job.plan.pp > 1 && !has_micro_batches) job.plan.micro_batches = default_micro_batches(job);
   return job;
 }
 
+// Of each rank, or of each worker's model.
+Job job_of_model(const Job& job) {
+  return job.plan.servers ? shard_job(job) : job;
+}
+
+void check_steps(const ServerSync& servers) {
+  if (servers.federated)
+    fail_input("a round of federated training is no step of the single run, and cannot be held against one");
+  if (servers.period > 1)
+    fail_input("workers that push every {} steps do other steps than the single run: say period=1", servers.period);
+}
+
 // The plan, or the reason against it with the plan's name. The group of batch norm is not known yet.
 FoldPlan plan_named(const ComparedPlan& plan, const ModelOptions& options) {
   try {
-    Job job = plan.job;
-    job.train.bn_group = 1;
-    return plan_fold(job, options);  // stages that are to be measured are balanced by estimate here
+    if (plan.job.plan.servers) check_steps(*plan.job.plan.servers);
+    return plan_fold(job_of_model(plan.job), options);  // stages that are to be measured are balanced by estimate here
   } catch (const Error& error) {
     throw Error(error.fault(), fmt::format("plan '{}': {}", plan.name, error.what()));
   }
@@ -90,13 +124,16 @@ PlanList load_plans(const std::filesystem::path& file, std::vector<Override> set
   list.single = static_cast<std::size_t>(std::ranges::find(names, kSingle) - names.begin());
   std::vector<BatchParts> parts;
   for (const std::string& name : names) {
-    list.plans.push_back({name, load_plan(file, settings, name)});
+    list.plans.push_back({name, load_plan(file, settings, name, job)});
     const FoldPlan plan = plan_named(list.plans.back(), options);
-    check_gpus(list.plans.back().job.plan.device, plan.mesh.size());
-    parts.push_back({job.train.batch / plan.pipeline.micro_batches, plan.mesh.data});
+    const Job& compared = list.plans.back().job;
+    check_gpus(compared.plan.device, plan.mesh.size());
+    parts.push_back({job_of_model(compared).train.batch / plan.pipeline.micro_batches, plan.mesh.data});
   }
   const std::int64_t group = list.has_batch_norm ? common_bn_group(parts, list.asked_group) : list.asked_group;
-  for (ComparedPlan& plan : list.plans) plan.job.train.bn_group = group;
+  // Without batch norm a group means nothing; but a worker would refuse one that is larger than its share.
+  for (ComparedPlan& plan : list.plans)
+    if (list.has_batch_norm || !plan.job.plan.servers) plan.job.train.bn_group = group;
   return list;
 }
 

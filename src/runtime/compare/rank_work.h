@@ -35,8 +35,9 @@ struct StepSplit {
   double bubble = 0;  // waiting with nothing to do
   double input = 0;   // waiting for the loader, and copying the batch
   double optimizer = 0;
+  double undivided = 0;  // not known to be any of these
 
-  double sum() const { return compute + exposed_comm + bubble + input + optimizer; }
+  double sum() const { return compute + exposed_comm + bubble + input + optimizer + undivided; }
 };
 
 // `seconds` of `steps` steps, `loading` of them spent waiting for the loader. What is in no node is compute: the walk

@@ -16,6 +16,9 @@ ReportJson number(double value) {
 
 ReportJson step_json(const PlanResult& plan) {
   const StepSplit& step = plan.step_ms;
+  if (plan.served)
+    return {{"compute", nullptr}, {"exposed_comm", nullptr}, {"bubble", nullptr},
+            {"input", nullptr},   {"optimizer", nullptr},    {"undivided", step.undivided}};
   const auto measured = [&](double value) { return plan.divided ? ReportJson(value) : ReportJson(nullptr); };
   return {{"compute", step.compute},
           {"exposed_comm", measured(step.exposed_comm)},
@@ -26,6 +29,7 @@ ReportJson step_json(const PlanResult& plan) {
 
 // By kind: one number a rank.
 ReportJson sent_json(const PlanResult& plan) {
+  if (plan.served) return {{"worker", plan.served->sent}};
   ReportJson sent = ReportJson::object();
   for (std::size_t rank = 0; rank < plan.traffic.size(); ++rank)
     for (const Traffic& traffic : plan.traffic[rank]) {
@@ -88,6 +92,17 @@ ReportJson timeline_json(const PlanResult& plan) {
   return ranks;
 }
 
+ReportJson served_json(const ServedResult& served) {
+  return {{"mode", served.mode},
+          {"servers", served.servers},
+          {"workers", served.workers},
+          {"staleness_bound", served.staleness_bound ? ReportJson(*served.staleness_bound) : ReportJson(nullptr)},
+          {"max_staleness", served.staleness},
+          {"mean_staleness", served.mean_staleness},
+          {"bytes_received", served.received},
+          {"worker_process_bytes", served.peak_bytes}};
+}
+
 ReportJson plan_json(const PlanResult& plan) {
   ReportJson peak = ReportJson::array();
   ReportJson planned = ReportJson::array();
@@ -124,6 +139,12 @@ ReportJson plan_json(const PlanResult& plan) {
                         {"stage_ms", plan.pipeline->stage_ms},
                         {"bubble_ms", plan.step_ms.bubble},
                         {"predicted_bubble_ms", plan.pipeline->predicted_bubble_ms}};
+  if (plan.served) {
+    for (const char* unknown : {"max_grad_rel_diff", "worst_gradient", "sent_to", "collectives", "peak_bytes",
+                                "planned_bytes", "memory", "arithmetic", "repeated_arithmetic"})
+      json[unknown] = nullptr;
+    json["served"] = served_json(*plan.served);
+  }
   json["timeline"] = timeline_json(plan);
   json["why"] = plan.why;
   if (!plan.trace.empty()) json["trace"] = plan.trace;

@@ -80,7 +80,7 @@ std::string speed_table(const Comparison& found) {
     const auto part = [&](double ms) { return plan.divided ? ms_text(ms) : std::string("-"); };
     table.add({plan.plan, rate_text(plan.images_per_s), percent_text(plan.spread), fmt::format("{:.2f}", plan.speedup),
                percent_text(plan.efficiency), ms_text(step.sum()), part(step.compute), part(step.exposed_comm),
-               part(step.bubble), ms_text(step.input), part(step.optimizer)});
+               part(step.bubble), plan.served ? "-" : ms_text(step.input), part(step.optimizer)});
   }
   return "speed (efficiency: speed-up by the share of the cores used), and the milliseconds of a step, mean of the "
          "ranks\n" +
@@ -94,7 +94,7 @@ std::string equality_table(const Comparison& found) {
     const bool same_gradient = plan.gradient_difference.relative == 0;
     table.add({plan.plan, fmt::format("{:.6f}", plan.losses.back()), difference_text(plan.loss_difference.relative),
                same_loss ? "-" : std::to_string(plan.loss_difference.step),
-               difference_text(plan.gradient_difference.relative),
+               plan.served ? "-" : difference_text(plan.gradient_difference.relative),
                same_gradient ? "-" : plan.gradient_difference.layer});
   }
   return fmt::format(
@@ -108,6 +108,10 @@ std::string memory_table(const Comparison& found) {
   TextTable table(
       {"plan", "rank", "planned", "found", "activations", "parameters", "gradients", "optimizer", "inputs", "other"});
   for (const PlanResult& plan : found.plans) {
+    if (plan.memory.empty()) {
+      table.add({plan.plan, "-", "-", "-", "-", "-", "-", "-", "-", "-"});
+      continue;
+    }
     const auto most = std::ranges::max_element(plan.memory, {}, &MemoryUse::planned_bytes);
     const auto of = [&](std::initializer_list<Region> regions) {
       std::size_t bytes = 0;
@@ -136,6 +140,7 @@ const Traffic& quickest(const PlanResult& plan, const Traffic& like) {
 std::string traffic_table(const Comparison& found) {
   TextTable table({"plan", "what", "ranks", "calls", "MB in all", "MB sent", "ms", "GB/s alg.", "GB/s bus"}, 2);
   for (const PlanResult& plan : found.plans) {
+    if (plan.traffic.empty()) continue;
     const auto sent = [](const std::vector<Traffic>& rank) {
       double bytes = 0;
       for (const Traffic& traffic : rank) bytes += traffic.sent;
@@ -166,6 +171,24 @@ std::string pipeline_table(const Comparison& found) {
                        : "\npipelines: the bubble, and what the schedule makes of the stages' work\n" + table.text();
 }
 
+std::string served_table(const Comparison& found) {
+  TextTable table({"plan", "servers", "workers", "MB sent", "MB received", "staleness", "mean", "bound", "process MB"});
+  for (const PlanResult& plan : found.plans) {
+    if (!plan.served) continue;
+    const ServedResult& served = *plan.served;
+    table.add({plan.plan, std::to_string(served.servers), std::to_string(served.workers),
+               mb_text(std::ranges::max(served.sent)), mb_text(std::ranges::max(served.received)),
+               std::to_string(served.staleness), fmt::format("{:.2f}", served.mean_staleness),
+               served.staleness_bound ? std::to_string(*served.staleness_bound) : "-",
+               mb_text(static_cast<double>(std::ranges::max(served.peak_bytes)))});
+  }
+  return table.empty()
+             ? ""
+             : "\nparameter servers: a step of the worker that sends most, and how many clocks what it pulled "
+               "was behind\n" +
+                   table.text();
+}
+
 std::string verdict(const Comparison& found) {
   const PlanResult& winner = found.plans[found.winner];
   std::string text = fmt::format("fastest: {}, {} images/s", winner.plan, rate_text(winner.images_per_s));
@@ -181,7 +204,8 @@ std::string verdict(const Comparison& found) {
 
 std::string to_text(const Comparison& comparison) {
   return heading(comparison) + "\n" + speed_table(comparison) + "\n" + equality_table(comparison) + "\n" +
-         memory_table(comparison) + traffic_table(comparison) + pipeline_table(comparison) + "\n" + verdict(comparison);
+         memory_table(comparison) + traffic_table(comparison) + pipeline_table(comparison) + served_table(comparison) +
+         "\n" + verdict(comparison);
 }
 
 }  // namespace trifold

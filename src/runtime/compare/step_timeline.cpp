@@ -11,7 +11,7 @@ constexpr double kGap_ms = 0.05;  // what is longer is seen as a gap
 
 const char* work_of(const FoldedModel& model, int rank, const Span& span) {
   if (span.kind == Span::Kind::input) return "input";
-  if (span.kind == Span::Kind::settle) return "idle";
+  if (span.kind == Span::Kind::settle || span.kind == Span::Kind::idle) return "idle";
   const Graph& graph = model.chunks(rank)[static_cast<std::size_t>(span.chunk)]->training().program().graph;
   const Node& node = graph.nodes[static_cast<std::size_t>(span.node)];
   if (const Exchange* exchange = exchange_of(node)) return exchange->is_message() ? "idle" : "comm";

@@ -85,6 +85,12 @@ std::vector<Loss> losses_of(const PlanResult& plan, const PlanResult& winner, in
   return losses;
 }
 
+std::string sizes_of(const ServedResult& served) {
+  const auto most = static_cast<std::size_t>(std::ranges::max_element(served.sent) - served.sent.begin());
+  return fmt::format("a worker sends {:.2f} MB and receives {:.2f} MB a step", served.sent[most] / kMegabyte,
+                     served.received[most] / kMegabyte);
+}
+
 }  // namespace
 
 std::string why(const PlanResult& plan, const PlanResult& winner, int cores) {
@@ -93,12 +99,22 @@ std::string why(const PlanResult& plan, const PlanResult& winner, int cores) {
   const double noise = std::max(plan.spread, winner.spread);
   if (lost / winner.step_ms.sum() < noise)
     text += fmt::format(", less than the rounds differ by ({:.0f} %)", 100 * noise);
-  const char* joint = ": ";
-  for (const Loss& loss : losses_of(plan, winner, cores)) {
-    if (loss.ms <= 0 || loss.ms < kShareOfLoss * lost) break;
-    text += fmt::format("{}{:+.1f} ms of {}", joint, loss.ms, loss.what);
-    joint = ", ";
+  // Where a step is not divided there is no cause to be named, only what there was to do.
+  if (plan.served) {
+    text += fmt::format("; {}", sizes_of(*plan.served));
+    const int processes = plan.served->workers + plan.served->servers;
+    if (processes > cores)
+      text +=
+          fmt::format("; its {} servers and workers take turns on {} core{}", processes, cores, cores == 1 ? "" : "s");
+    return text;
   }
+  const char* joint = ": ";
+  if (!winner.served)
+    for (const Loss& loss : losses_of(plan, winner, cores)) {
+      if (loss.ms <= 0 || loss.ms < kShareOfLoss * lost) break;
+      text += fmt::format("{}{:+.1f} ms of {}", joint, loss.ms, loss.what);
+      joint = ", ";
+    }
   if (plan.mesh.size() > cores) text += fmt::format("; its {} ranks take turns on {} cores", plan.mesh.size(), cores);
   return text;
 }

@@ -72,6 +72,10 @@ class RankProfile {
     for (const Span& span : spans) {
       const double ms = ms_between(span.begin, span.end);
       noted_ms_ += ms;
+      if (span.kind == Span::Kind::idle) {
+        idle_ms_ += ms;
+        continue;
+      }
       parts_[part_of(span)].add(ms);
       if (span.kind == Span::Kind::input)
         input_.add(ms);
@@ -82,8 +86,8 @@ class RankProfile {
     }
   }
 
-  // `loading_ms`: all ranks waited for the loader; `idle_ms`: this one for the others, before and after its steps.
-  std::vector<ProfileRow> rows(double wall_ms, double loading_ms, double idle_ms, int steps, const RoofModel& roofs,
+  // `loading_ms`: all ranks waited for the loader; `others_ms`: this process for others, after its ranks' work.
+  std::vector<ProfileRow> rows(double wall_ms, double loading_ms, double others_ms, int steps, const RoofModel& roofs,
                                const KernelsAlone& alone) const {
     std::vector<ProfileRow> rows;
     for (std::size_t chunk = 0; chunk < nodes_.size(); ++chunk)
@@ -105,8 +109,8 @@ class RankProfile {
     add("copy batch", "input", input_);
     add("wait for data", "input", whole(loading_ms), "waiting");
     add("wait for the receiver", "communication", settle_, "waiting");
-    add("idle", "idle", whole(idle_ms), "waiting");
-    add("between kernels", "host", whole(wall_ms - noted_ms_ - loading_ms - idle_ms));
+    add("idle", "idle", whole(idle_ms_ + others_ms), "waiting");
+    add("between kernels", "host", whole(wall_ms - noted_ms_ - loading_ms - others_ms));
     return rows;
   }
 
@@ -199,7 +203,8 @@ class RankProfile {
   std::vector<std::vector<Times>> nodes_;  // by chunk and node
   Times input_, settle_;
   std::map<std::pair<int, std::string>, Times> parts_;  // by micro-batch (-1: what is done once a step) and phase
-  double noted_ms_ = 0;
+  double noted_ms_ = 0;                                 // in all spans
+  double idle_ms_ = 0;
   std::int64_t count_ = 0;
 };
 
@@ -285,11 +290,7 @@ Profile profile(const Job& given, const ProfileOptions& options) {
 
   std::vector<SpanLog> logs(static_cast<std::size_t>(model.ranks_here()));
   std::vector<RankProfile> ranks;
-  std::vector<double> idle_before;
-  for (int rank = 0; rank < model.ranks_here(); ++rank) {
-    ranks.emplace_back(model, rank);
-    idle_before.push_back(model.seconds(rank).idle);
-  }
+  for (int rank = 0; rank < model.ranks_here(); ++rank) ranks.emplace_back(model, rank);
   std::unique_ptr<TraceRecorder> trace;
   if (!options.trace.empty()) trace = std::make_unique<TraceRecorder>(options.trace, model, world);
   model.time_steps(true, logs);
@@ -326,8 +327,7 @@ Profile profile(const Job& given, const ProfileOptions& options) {
   const RoofModel roofs(found.roofs, found.threads);
   for (int rank = 0; rank < model.ranks_here(); ++rank) {
     const auto index = static_cast<std::size_t>(rank);
-    const double idle_ms = 1e3 * (model.seconds(rank).idle - idle_before[index]) + others_ms;
-    for (ProfileRow& row : ranks[index].rows(found.wall_ms, loading_ms, idle_ms, options.steps, roofs, alone)) {
+    for (ProfileRow& row : ranks[index].rows(found.wall_ms, loading_ms, others_ms, options.steps, roofs, alone)) {
       row.rank += model.first_rank();
       found.rows.push_back(std::move(row));
     }

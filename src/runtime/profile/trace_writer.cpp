@@ -230,11 +230,12 @@ void TraceWriter::write_rank(std::size_t index, const TracedStep& traced) {
   rank.kept.clear();
   std::size_t grouped = 0;
   std::vector<std::size_t> aside;
-  Time done = step.loaded;
   for (std::size_t i = 0; i < traced.spans.size(); ++i) {
     const Span& span = traced.spans[i];
-    if (i == 0 && span.begin > done) slice("idle", TraceCategory::idle, kComputeTrack, done, span.begin);
-    done = std::max(done, span.end);
+    if (span.kind == Span::Kind::idle) {
+      slice("idle", TraceCategory::idle, kComputeTrack, span.begin, span.end);
+      continue;
+    }
     if (span.kind == Span::Kind::input) {
       slice("copy batch", TraceCategory::input, kComputeTrack, span.begin, span.end,
             fmt::format(R"("micro_batch":{})", span.micro_batch));
@@ -251,7 +252,6 @@ void TraceWriter::write_rank(std::size_t index, const TracedStep& traced) {
     if (!rank.rank.chunks[chunk][static_cast<std::size_t>(span.node)].axis.empty())
       write_exchange(index, traced, i, aside);
   }
-  if (done < step.worked) slice("idle", TraceCategory::idle, kComputeTrack, done, step.worked);
 }
 
 // What ranks had sent, and others had not received, as it changed in the step.

@@ -65,6 +65,36 @@ TEST_F(Plans, DoNotInheritTheJobsMesh) {
   EXPECT_EQ(list.plans[2].job.plan.pp, 3);
 }
 
+TEST_F(Plans, DoNotInheritTheJobsServers) {
+  Json job = small_job();
+  job["plan"] = {{"sync", {{"type", "federated"}, {"clients", 2}}}};
+  job["data"]["shard"] = "dirichlet";
+  job["data"]["shard_alpha"] = 0.1;
+  for (const ComparedPlan& plan : load(job, "dp=2").plans) {
+    EXPECT_FALSE(plan.job.plan.servers) << plan.name;
+    EXPECT_EQ(plan.job.data.division.kind, DivisionKind::batch) << plan.name;
+  }
+}
+
+TEST_F(Plans, MayHaveServers) {
+  const PlanList list = load(small_job(), "dp=2; ps,servers=3,workers=2,mode=ssp,staleness=2");
+  ASSERT_EQ(list.plans.size(), 3u);
+  EXPECT_FALSE(list.plans[1].job.plan.servers);
+  ASSERT_TRUE(list.plans[2].job.plan.servers);
+  EXPECT_EQ(list.plans[2].job.plan.servers->servers, 3);
+  EXPECT_EQ(list.plans[2].job.plan.servers->staleness, 2);
+  EXPECT_EQ(list.plans[2].job.plan.dp, 1);
+}
+
+// Batch norm takes samples of one worker together, also where the job asks for more.
+TEST_F(Plans, ShareAGroupThatAWorkerHas) {
+  Json job = normalised_job();
+  job["train"]["bn_group"] = 32;
+  const PlanList list = load(job, "dp=2; ps,workers=4");
+  EXPECT_EQ(list.asked_group, 32);
+  for (const ComparedPlan& plan : list.plans) EXPECT_EQ(plan.job.train.bn_group, 8) << plan.name;
+}
+
 TEST_F(Plans, GetMicroBatchesThatDivideTheBatch) {
   Json job = small_job();
   const auto default_of = [&](std::int64_t batch, const std::string& plan) {
@@ -103,6 +133,8 @@ TEST_F(Plans, ThatCannotRunAreNamed) {
   EXPECT_TRUE(says(refusal(small_job(), "dp=two"), "--plan dp=two"));
   EXPECT_TRUE(says(refusal(small_job(), "dp"), "--plan dp: expected field=value"));
   EXPECT_TRUE(says(refusal(small_job(), " ; "), "--plans: expected plans"));
+  EXPECT_TRUE(says(refusal(small_job(), "ps,workers=2,period=2"), "plan 'ps,workers=2,period=2': workers that push"));
+  EXPECT_TRUE(says(refusal(small_job(), "federated,clients=2"), "plan 'federated,clients=2': a round of federated"));
 }
 
 }  // namespace

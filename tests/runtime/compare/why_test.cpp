@@ -102,6 +102,18 @@ TEST(Why, SaysWhereTheMeasurementCannotTell) {
       "in smaller pieces)");
 }
 
+// Nothing is known of where workers' time goes: no cause is made up, neither of their plan nor against it.
+TEST(Why, SaysOfServersOnlyWhatIsKnown) {
+  PlanResult served = with({}, 1, {.undivided = 147});
+  served.served =
+      ServedResult{.mode = "sync", .servers = 1, .workers = 2, .sent = {1e6, 2e6}, .received = {1e6, 1.5e6}};
+  const std::string text = "42.0 ms a step longer (40 %); a worker sends 2.00 MB and receives 1.50 MB a step";
+  EXPECT_EQ(why(served, fastest(), 4), text);
+  EXPECT_EQ(why(served, fastest(), 2), text + "; its 3 servers and workers take turns on 2 cores");
+  served.step_ms.undivided = 100;
+  EXPECT_EQ(why(fastest(), served, 4), "5.0 ms a step longer (5 %)");
+}
+
 TEST(Why, LeavesOutWhatIsSmall) {
   const PlanResult plan = with({.data = 2}, 1, {99, 0, 50, 3, 6});
   EXPECT_EQ(why(plan, fastest(), 2),

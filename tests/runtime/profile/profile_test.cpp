@@ -53,15 +53,17 @@ TEST(Profile, TimesOfEveryRankAddUpToTheWall) {
   for (const PlanConfig& plan : kPlans) {
     const Profile found = profile(profiled_job(plan), {.warmup = 1, .steps = 4});
     std::map<int, double> ms;
+    double host = 0;
     for (const ProfileRow& row : found.rows) {
       ms[row.rank] += row.total_ms;
+      if (row.name == "between kernels") host += row.total_ms;
       EXPECT_LE(row.min_ms, row.mean_ms() + 1e-9) << row.name;
       EXPECT_GE(row.max_ms, row.mean_ms() - 1e-9) << row.name;
     }
     ASSERT_EQ(ms.size(), static_cast<std::size_t>(found.ranks));
     for (const auto& [rank, sum] : ms) EXPECT_NEAR(sum, found.wall_ms, 0.01 * found.wall_ms) << rank;
-    EXPECT_GT(found.attributed(), 0);  // how much of it depends on who else uses the machine
-    EXPECT_LE(found.attributed(), 1.0);
+    // How large that is depends on who else uses the machine: tools/check_profile holds it to 97 % on an idle one.
+    EXPECT_NEAR(found.attributed(), 1 - host / found.all_ms(), 1e-9);
     EXPECT_GT(found.spans, 0);
   }
 }

@@ -202,11 +202,9 @@ TEST(Trace, ReadBackSaysWhatTheProfileSays) {
     EXPECT_EQ(read.steps, 4);
     ASSERT_EQ(read.ranks.size(), static_cast<std::size_t>(found.ranks));
     StepSplit rows;
-    double host = 0;
     for (const ProfileRow& row : found.rows) {
       const double ms = row.total_ms / found.steps / found.ranks;
       const bool is_message = row.name == "send" || row.name == "receive" || row.name == "wait for the receiver";
-      if (row.phase == "host") host += ms;
       if (row.phase == "idle" || is_message)
         rows.bubble += ms;
       else if (row.phase == "communication")
@@ -218,17 +216,13 @@ TEST(Trace, ReadBackSaysWhatTheProfileSays) {
       else
         rows.compute += ms;
     }
-    // A rank is idle up to its first span in the trace, and up to its thread's begin in the profile. What is between
-    // these is the profile's "between kernels": microseconds, unless the thread is stopped just there.
-    const double later = read.mean_ms.bubble - rows.bubble;
-    EXPECT_GE(later, -1e-3);
-    EXPECT_LE(later, host + 1e-3);
-    const auto near = [](double a, double b) { return std::abs(a - b) <= 0.05 * b + 0.01; };
-    EXPECT_TRUE(near(read.mean_ms.exposed_comm, rows.exposed_comm))
-        << read.mean_ms.exposed_comm << " " << rows.exposed_comm;
-    EXPECT_TRUE(near(read.mean_ms.input, rows.input)) << read.mean_ms.input << " " << rows.input;
-    EXPECT_TRUE(near(read.mean_ms.optimizer, rows.optimizer)) << read.mean_ms.optimizer << " " << rows.optimizer;
-    EXPECT_NEAR(read.mean_ms.sum(), found.wall_ms / found.steps, 1e-3);
+    // Both are of the same spans, and a trace has nanoseconds.
+    constexpr double kClose_ms = 1e-3;
+    EXPECT_NEAR(read.mean_ms.exposed_comm, rows.exposed_comm, kClose_ms);
+    EXPECT_NEAR(read.mean_ms.bubble, rows.bubble, kClose_ms);
+    EXPECT_NEAR(read.mean_ms.input, rows.input, kClose_ms);
+    EXPECT_NEAR(read.mean_ms.optimizer, rows.optimizer, kClose_ms);
+    EXPECT_NEAR(read.mean_ms.sum(), found.wall_ms / found.steps, kClose_ms);
     for (const auto& [name, arrows] : read.arrows) {
       EXPECT_EQ(arrows.unmatched, 0) << name;
       EXPECT_EQ(arrows.most_backwards_us, 0) << name;

@@ -2,7 +2,7 @@
 const stepParts = [
   { key: "compute", name: "compute", color: "var(--c0)" }, { key: "exposed_comm", name: "communication", color: "var(--c3)" },
   { key: "bubble", name: "bubble", color: "var(--c7)", idle: true }, { key: "input", name: "input", color: "var(--c5)" },
-  { key: "optimizer", name: "optimiser", color: "var(--c4)" },
+  { key: "optimizer", name: "optimiser", color: "var(--c4)" }, { key: "undivided", name: "workers, not divided", color: "var(--c9)" },
 ];
 const stepTotal = (plan) => d3.sum(stepParts, (part) => (plan.step_ms || {})[part.key] || 0);
 
@@ -74,7 +74,7 @@ function memoryCard({ plans, winner }) {
   const found = new Set(plans.flatMap((plan) => (plan.memory || []).flatMap((rank) => Object.keys(rank).filter((kind) => rank[kind].found > 0))));
   const kinds = [...Object.keys(regionColors).filter((kind) => found.delete(kind)), ...found];
   if (kinds.length === 0) return null;
-  const rows = plans.flatMap((plan) => plan.memory.map((rank, i) => ({ name: plan.memory.length > 1 ? `${plan.plan}, rank ${i}` : plan.plan, best: plan === winner,
+  const rows = plans.flatMap((plan) => (plan.memory || []).map((rank, i) => ({ name: plan.memory.length > 1 ? `${plan.plan}, rank ${i}` : plan.plan, best: plan === winner,
     parts: kinds.map((kind) => ({ name: kind, color: regionColors[kind] || "var(--c7)", value: (rank[kind] || {}).found || 0 })) })));
   return card({ title: "Memory of each rank", wide: true, about: "By what it holds, as found in use after the steps. The arena holds activations, their gradients and scratch, one after the other.",
     body: barChart({ label: `Bytes of each rank by kind; the most is ${bytesText(d3.max(rows, (row) => d3.sum(row.parts, (part) => part.value)))}.`, rows, text: bytesText, xName: "", showLegend: true, gap: 26 }) });

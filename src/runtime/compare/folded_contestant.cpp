@@ -1,4 +1,4 @@
-#include "runtime/compare/contestant.h"
+#include "runtime/compare/folded_contestant.h"
 
 #include <chrono>
 #include <cmath>
@@ -48,6 +48,11 @@ void round_weights(const Executable& program) {
   }
 }
 
+StepSplit in_ms(const StepSplit& seconds) {
+  return {1e3 * seconds.compute, 1e3 * seconds.exposed_comm, 1e3 * seconds.bubble, 1e3 * seconds.input,
+          1e3 * seconds.optimizer};
+}
+
 void round_weights(const FoldedModel& model) {
   for (int rank = 0; rank < model.plan().mesh.size(); ++rank)
     for (const auto& chunk : model.chunks(rank)) round_weights(chunk->training());
@@ -55,16 +60,16 @@ void round_weights(const FoldedModel& model) {
 
 }  // namespace
 
-Contestant::Contestant(ContestantArgs args) : args_(std::move(args)) {
+FoldedContestant::FoldedContestant(ContestantArgs args) : args_(std::move(args)) {
   steps_per_epoch_ = make_training_loader(plan().job, args_.data, 0, 0)->steps_per_epoch();
 }
 
-Contestant::~Contestant() {
+FoldedContestant::~FoldedContestant() {
   std::error_code ignored;
   std::filesystem::remove(args_.file, ignored);
 }
 
-void Contestant::make_model() {
+void FoldedContestant::make_model() {
   set_thread_count(args_.cores);  // this thread has those of the rank it was last
   try {
     model_ = std::make_unique<FoldedModel>(plan().job);
@@ -87,13 +92,13 @@ void Contestant::make_model() {
   }
 }
 
-void Contestant::put_away() {
+void FoldedContestant::put_away() {
   if (!model_) return;
   write_safetensors(args_.file, model_->snapshot(Model::Contents::model_and_optimizer).tensors(), {});
   model_.reset();
 }
 
-TraceStep Contestant::step(Loader& loader, Turn* turn) {
+TraceStep FoldedContestant::step(Loader& loader, Turn* turn) {
   const TrainConfig& train = plan().job.train;
   const auto done = static_cast<std::int64_t>(losses_.size());
   const StepContext context{
@@ -121,7 +126,7 @@ TraceStep Contestant::step(Loader& loader, Turn* turn) {
   return times;
 }
 
-void Contestant::take_turn(int steps) {
+void FoldedContestant::take_turn(int steps) {
   if (!model_) make_model();
   set_thread_count(fold_.threads);
   const auto done = static_cast<std::int64_t>(losses_.size());
@@ -150,11 +155,36 @@ void Contestant::take_turn(int steps) {
   look_at_model();
 }
 
-void Contestant::finish_trace() {
+void FoldedContestant::finish() {
   if (trace_) trace_->finish();
 }
 
-void Contestant::look_at_model() {
+double FoldedContestant::images_per_s(std::size_t turn) const {
+  return static_cast<double>(plan().job.train.batch) / turns_[turn].seconds_a_step();
+}
+
+void FoldedContestant::describe(PlanResult& result, std::size_t index) const {
+  const Turn& turn = turns_[index];
+  result.mesh = fold_.mesh;
+  result.threads = fold_.threads;
+  result.divided = on_host_;
+  result.step_ms = in_ms(split_of(turn.seconds, turn.loading, turn.steps, turn.ranks));
+  if (fold_.mesh.pipeline > 1 && on_host_) {
+    const PipelineForecast expected = forecast(fold_.pipeline, fold_.mesh, turn.steps, turn.ranks);
+    result.pipeline = {.micro_batches = fold_.pipeline.micro_batches,
+                       .stage_ms = expected.stage_seconds,
+                       .predicted_bubble_ms = 1e3 * expected.bubble};
+    for (double& stage : result.pipeline->stage_ms) stage *= 1e3;
+  }
+  result.traffic = traffic_;
+  result.memory = memory_;
+  result.timeline = timeline_;
+  result.arithmetic = arithmetic_.all;
+  result.repeated = arithmetic_.repeated;
+  if (!args_.trace.empty()) result.trace = args_.trace.filename().string();
+}
+
+void FoldedContestant::look_at_model() {
   traffic_.clear();
   memory_.clear();
   for (int rank = 0; rank < fold_.mesh.size(); ++rank) {
