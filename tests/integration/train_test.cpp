@@ -221,6 +221,7 @@ INSTANTIATE_TEST_SUITE_P(
         Named{"Nesterov", R"({"train": {"optimizer": {"type": "sgd", "lr": 0.03, "momentum": 0.9, "nesterov": true,
                                                       "weight_decay": 1e-4}}})"},
         Named{"AdamW", R"({"train": {"optimizer": {"type": "adamw", "lr": 0.005, "weight_decay": 0.01}}})"},
+        Named{"Adagrad", R"({"train": {"optimizer": {"type": "adagrad", "lr": 0.02, "initial_accumulator": 0.01}}})"},
         Named{"Lars", R"({"train": {"optimizer": {"type": "lars", "lr": 0.5, "momentum": 0.9, "trust": 0.01}}})"},
         Named{"Clip", R"({"train": {"clip_norm": 1, "optimizer": {"type": "sgd", "lr": 0.1, "momentum": 0.5}}})"},
         Named{"Accumulate", R"({"train": {"accumulate": 4}})"},

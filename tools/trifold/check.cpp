@@ -16,6 +16,7 @@
 #include "parallel/rank_placement.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/model_options.h"
+#include "runtime/train/shard_data.h"
 
 namespace trifold {
 namespace {
@@ -144,7 +145,8 @@ struct CheckCommand {
   void run() const {
     const Launch launch = find_launch([](const char* variable) -> const char* { return std::getenv(variable); });
     if (launch.rank > 0) return;
-    const Job loaded = job.load();
+    const Job whole = job.load();
+    const Job loaded = whole.plan.servers ? shard_job(whole) : whole;  // of a worker, then
     const RankPlacement placement = processes > 0 ? place_ranks(mesh_of(loaded.plan), processes, "--processes")
                                                   : place_ranks(mesh_of(loaded.plan), launch.size, launch.starter);
     const ModelOptions options = model_options(loaded);
@@ -161,6 +163,7 @@ struct CheckCommand {
       print_table(context, rows, ranks, plan, placement);
     if (options.prepare && !job.json)
       fmt::print("images come as raw bytes and are augmented and normalised on {}\n", options.device->name());
+    if (whole.plan.servers && !job.json) fmt::print("a worker's share is shown; {}", describe_division(whole));
     for (const RankRow& rank : ranks)
       for (const std::string& text : rank.programs) fmt::print("\n{}:\n{}", rank.name, text);
     std::fflush(stdout);

@@ -14,9 +14,13 @@ void add_report_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_export_command(CLI::App& app);
 void add_devices_command(CLI::App& app);
+void add_keys_command(CLI::App& app);
 void add_layers_command(CLI::App& app);
 void add_resolve_command(CLI::App& app);
 void add_schedule_command(CLI::App& app);
 void add_schema_command(CLI::App& app);
+void add_manager_command(CLI::App& app);
+void add_server_command(CLI::App& app);
+void add_worker_command(CLI::App& app);
 
 }  // namespace trifold

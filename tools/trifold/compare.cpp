@@ -45,6 +45,7 @@ struct CompareCommand {
     const Job& job = list.plans[list.single].job;
     options.folder = open_folder(job.name);
     remove_traces(options.folder);
+    options.program = fs::read_symlink("/proc/self/exe");
     if (!quiet) options.on_round = [&](int round, const std::vector<double>& rates) { say(list, round, rates); };
 
     const Comparison found = compare(list, options);
@@ -105,7 +106,8 @@ void add_compare_command(CLI::App& app) {
   sub->add_option("--assert-equal", command->tolerance,
                   "fails where a loss, or a gradient of step 1, is further than this from the single run's: 1e-4")
       ->check(CLI::NonNegativeNumber);
-  sub->add_flag("--trace", command->options.trace, "writes a trace of each plan's measured steps for Perfetto");
+  sub->add_flag("--trace", command->options.trace,
+                "writes a trace of each plan's measured steps for Perfetto; none of plans with parameter servers");
   sub->add_option("--runs", command->runs, "folder of all runs (default: runs)");
   sub->add_flag("--json", command->json, "writes JSON to standard output, for programs");
   sub->add_flag("--quiet", command->quiet, "shows no progress");

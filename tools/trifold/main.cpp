@@ -38,10 +38,14 @@ int main(int argc, char** argv) {
   trifold::add_eval_command(app);
   trifold::add_export_command(app);
   trifold::add_devices_command(app);
+  trifold::add_keys_command(app);
   trifold::add_layers_command(app);
   trifold::add_resolve_command(app);
   trifold::add_schedule_command(app);
   trifold::add_schema_command(app);
+  trifold::add_server_command(app);
+  trifold::add_worker_command(app);
+  trifold::add_manager_command(app);
   try {
     app.parse(argc, argv);
     return 0;

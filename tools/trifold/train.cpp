@@ -1,4 +1,5 @@
 // trifold train job.json: trains, shows its progress, and leaves a run folder.
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -9,7 +10,6 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
 #include "commands.h"
@@ -21,11 +21,11 @@
 #include "runtime/core/terminal_guard.h"
 #include "runtime/live/live_view.h"
 #include "runtime/live/screen.h"
-#include "runtime/report/environment.h"
-#include "runtime/report/report.h"
+#include "runtime/ps/cluster_host.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/trainer.h"
 #include "supervise.h"
+#include "train_outcome.h"
 
 namespace trifold {
 namespace {
@@ -39,16 +39,6 @@ void on_interrupt(int signal) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
-}
-
-void print_json(const nlohmann::ordered_json& json) {
-  fmt::print("{}\n", json.dump());
-  std::fflush(stdout);
-}
-
-template <class T>
-nlohmann::ordered_json or_null(const std::optional<T>& value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
 void say_no_live(std::string_view reason) {
@@ -67,6 +57,8 @@ struct TrainCommand {
   bool live = false;
   int restarts = 0;
   int processes = 1;
+  int servers = 0;
+  int workers = 0;
 
   void run() const {
     if (restarts > 0 || processes > 1) return run_supervised();
@@ -76,6 +68,31 @@ struct TrainCommand {
     world->run([&] { run_here(world.get()); });
   }
 
+  // --servers and --workers are the plan's; of federated training the workers are processes, which share the clients.
+  Job load() const {
+    JobArguments arguments = job;
+    if (servers > 0) arguments.set.push_back(fmt::format("plan.sync.servers={}", servers));
+    if (workers > 0 && !job.load().plan.servers.value_or(ServerSync{}).federated)
+      arguments.set.push_back(fmt::format("plan.sync.workers={}", workers));
+    return arguments.load();
+  }
+
+  void run_cluster(const Job& loaded) const {
+    if (processes > 1) fail_input("--processes are ranks of one model; with parameter servers say --workers");
+    if (live) say_no_live("workers are other processes");
+    ClusterHostOptions cluster =
+        cluster_of_this_machine(loaded, std::filesystem::read_symlink("/proc/self/exe"), workers);
+    cluster.replacements = restarts;
+    ClusterHost host(loaded, cluster);
+    TrainerOptions options = trainer_options(nullptr);
+    options.make_learner = [&](const Job& checked, std::shared_ptr<const Dataset> train_set) {
+      return std::make_unique<ServedLearner>(checked, std::move(train_set), host);
+    };
+    const TrainingOutcome outcome = train(loaded, options);
+    host.end();
+    tell_outcome(outcome, {.json = job.json, .report = !no_report});
+  }
+
   RunMode mode() const { return resume ? RunMode::resume : force ? RunMode::overwrite : RunMode::fresh; }
 
   void run_supervised() const {
@@ -83,8 +100,9 @@ struct TrainCommand {
     if (launch.size > 1)
       fail_input("--restarts and --processes start the processes themselves, but {} has started {}: start one",
                  launch.starter, launch.size);
+    const Job loaded = load();
+    if (loaded.plan.servers) return run_cluster(loaded);
     if (live) say_no_live("--restarts and --processes train in other processes");
-    const Job loaded = job.load();
     const CheckpointRules& rules = loaded.train.checkpoint;
     supervise({.restarts = restarts,
                .processes = processes,
@@ -98,7 +116,7 @@ struct TrainCommand {
   TrainingOutcome train(const Job& loaded, TrainerOptions options) const {
     LiveBoard board;
     std::optional<LiveView> view;
-    if (live && (options.world == nullptr || options.world->first())) {
+    if (live && !options.make_learner && (options.world == nullptr || options.world->first())) {
       if (const auto reason = Screen::why_not()) {
         say_no_live(*reason);
       } else {
@@ -108,21 +126,11 @@ struct TrainCommand {
     }
     Trainer trainer(loaded, options);
     return trainer.run([&](const EpochSummary& epoch) {
-      if (!job.json) return;
-      print_json({{"event", "epoch"},
-                  {"epoch", epoch.epoch},
-                  {"step", epoch.step},
-                  {"train_loss", epoch.train_loss},
-                  {"train_accuracy", or_null(epoch.train_accuracy)},
-                  {"test_loss", or_null(epoch.test_loss)},
-                  {"test_accuracy", or_null(epoch.test_accuracy)},
-                  {"learning_rate", epoch.learning_rate},
-                  {"images_per_s", epoch.images_per_s}});
+      if (job.json) print_epoch(epoch);
     });
   }
 
-  void run_here(World* world) const {
-    const Job loaded = job.load();
+  TrainerOptions trainer_options(World* world) const {
     TrainerOptions options;
     options.runs = runs;
     options.name = name;
@@ -132,33 +140,17 @@ struct TrainCommand {
     options.world = world;
     std::signal(SIGINT, on_interrupt);
     std::signal(SIGTERM, on_interrupt);
+    return options;
+  }
 
-    const TrainingOutcome outcome = train(loaded, options);
-    if (world != nullptr && !world->first()) return;
-    write_environment(outcome.folder);
-    if (!no_report) write_report_of(outcome.folder);
-    if (job.json) {
-      print_json({{"event", "done"},
-                  {"steps", outcome.steps},
-                  {"epochs", outcome.epochs},
-                  {"train_loss", outcome.train_loss},
-                  {"test_loss", or_null(outcome.test_loss)},
-                  {"test_accuracy", or_null(outcome.test_accuracy)},
-                  {"images_per_s", outcome.images_per_s},
-                  {"peak_bytes", outcome.peak_bytes},
-                  {"checkpoints",
-                   {{"count", outcome.checkpoints.count},
-                    {"wait_s", outcome.checkpoints.wait_s},
-                    {"write_s", outcome.checkpoints.write_s}}},
-                  {"stopped_by", outcome.stopped_by},
-                  {"run", outcome.folder.string()}});
-      return;
-    }
-    fmt::print("done: {} epochs, {} steps, stopped by {}", outcome.epochs, outcome.steps, outcome.stopped_by);
-    if (outcome.test_accuracy) fmt::print(", test accuracy {:.2f} %", 100 * *outcome.test_accuracy);
-    fmt::print(", {:.0f} images/s, peak {:.0f} MB\nrun folder: {}{}\n", outcome.images_per_s,
-               static_cast<double>(outcome.peak_bytes) / 1e6, outcome.folder.string(),
-               outcome.stopped_by == "interrupt" ? " (go on with --resume)" : "");
+  void run_here(World* world) const {
+    const Job loaded = load();
+    if (loaded.plan.servers && world != nullptr)
+      fail_input("{} has started {} processes, but a job with parameter servers starts its own: start one",
+                 world->starter(), world->size());
+    if (loaded.plan.servers) return run_cluster(loaded);
+    const TrainingOutcome outcome = train(loaded, trainer_options(world));
+    if (world == nullptr || world->first()) tell_outcome(outcome, {.json = job.json, .report = !no_report});
   }
 };
 
@@ -182,6 +174,11 @@ void add_train_command(CLI::App& app) {
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--processes", command->processes,
                   "starts so many processes here, which share the ranks (default: the ranks are threads of one)")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--servers", command->servers, "sets plan.sync.servers: parameter servers, started here")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--workers", command->workers,
+                  "sets plan.sync.workers, started here; of federated training: processes, which share the clients")
       ->check(CLI::PositiveNumber);
   sub->callback([command] { command->run(); });
 }

@@ -1,0 +1,346 @@
+// How quickly parameters go to servers and come back: N workers push a model and pull it, round after round, with the
+// real server and client but without a network to compute. Times are the machine's steady clock, so that whoever
+// started the processes can put them together. tools/check_ps_scale runs it on hosts with slow links.
+//   ps_bench server   one server, until it is ended
+//   ps_bench worker   one worker; prints when its rounds began and ended
+//   ps_bench loopback servers and workers as threads, in turns with a plain ZeroMQ copy of the same bytes
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <zmq.hpp>
+
+#include "parallel/ps/client/server_client.h"
+#include "parallel/ps/server/parameter_server.h"
+#include "parallel/ps/wire/keys.h"
+
+namespace {
+
+using namespace trifold;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kTensors = 16;  // of equal size
+constexpr const char* kFirstValues = "first values";
+
+struct BenchArgs {
+  std::vector<std::string> addresses = {};  // of servers, in their order
+  int server = 0;
+  int worker = 0;
+  int workers = 4;
+  int servers = 1;  // loopback
+  std::int64_t bytes = std::int64_t{8} << 20;
+  int rounds = 5;
+  int pause_ms = 300;  // between rounds
+  double keep = 1;     // share of a gradient that is pushed
+  double momentum = 0.9;
+  std::string keys = {};  // folder
+};
+
+std::string server_name(int server) {
+  return fmt::format("server{}", server);
+}
+
+std::vector<ServedTensor> tensors_of(std::int64_t bytes) {
+  const std::int64_t elements = bytes / static_cast<std::int64_t>(sizeof(float)) / kTensors;
+  std::vector<ServedTensor> tensors;
+  for (std::int64_t i = 0; i < kTensors; ++i)
+    tensors.push_back({.name = fmt::format("layer{}.weight", i), .elements = elements});
+  return tensors;
+}
+
+std::optional<Credentials> credentials_of(const BenchArgs& args, const std::string& member) {
+  if (args.keys.empty()) return std::nullopt;
+  return load_credentials(args.keys, member);
+}
+
+View view_of(const BenchArgs& args, std::size_t slices) {
+  View view{.version = 1, .epoch = 1, .settled = true};
+  for (std::size_t i = 0; i < args.addresses.size(); ++i) {
+    const std::string name = server_name(static_cast<int>(i));
+    view.servers.push_back({.id = name,
+                            .role = "server",
+                            .address = args.addresses[i],
+                            .public_key = args.keys.empty() ? "" : load_public_key(args.keys, name)});
+  }
+  view.sources.assign(slices, kFirstValues);
+  return view;
+}
+
+// --- a server
+
+class BenchServer {
+ public:
+  explicit BenchServer(const BenchArgs& args, const std::string& listen)
+      : args_(args), mailbox_({.listen = listen, .credentials = credentials_of(args, server_name(args.server))}) {}
+
+  const std::string& address() const { return mailbox_.address(); }
+
+  void run(const std::vector<std::string>& addresses, const std::atomic<bool>& stop) {
+    args_.addresses = addresses;
+    const std::shared_ptr<const SliceUpdate> update =
+        make_optimizer_update({.kind = OptimizerKind::sgd, .momentum = args_.momentum});
+    ServedLayout layout{.tensors = tensors_of(args_.bytes),
+                        .states = static_cast<int>(update->state_names().size()),
+                        .shards = args_.workers};
+    layout.slices = cut_into_slices(layout.tensors);
+    ConsistencyRules rules;
+    rules.participation.shards = args_.workers;
+    ParameterServer server({.id = server_name(args_.server),
+                            .layout = layout,
+                            .rules = rules,
+                            .rule = make_aggregation({}),
+                            .update = update,
+                            .mailbox = &mailbox_});
+    View view = view_of(args_, layout.slices.size());
+    view.leader = view.servers[static_cast<std::size_t>(args_.server)];  // whom it asks for the first values: itself
+    server.follow(view);
+    server.handle({.from = 0, .message = first_values(layout)});
+    while (!stop) {
+      if (const auto received = mailbox_.receive(std::chrono::milliseconds(50))) server.handle(*received);
+      server.tick();
+    }
+  }
+
+ private:
+  // What a manager would have answered.
+  static Message first_values(const ServedLayout& layout) {
+    std::vector<NumberedState> states;
+    for (int slice = 0; slice < static_cast<int>(layout.slices.size()); ++slice) {
+      const auto zeros = std::make_shared<const std::vector<float>>(layout.elements_of(slice));
+      states.emplace_back(
+          slice, SliceState{.values = zeros,
+                            .states = std::vector<SharedFloats>(static_cast<std::size_t>(layout.states), zeros),
+                            .applied = std::vector<std::int64_t>(static_cast<std::size_t>(layout.shards))});
+    }
+    Message message{.kind = MessageKind::fetch_answer, .fields = {{"id", 0}, {"epoch", 1}}};
+    put_states(message, states, layout);
+    return message;
+  }
+
+  BenchArgs args_;
+  Mailbox mailbox_;
+};
+
+// --- a worker
+
+struct RoundTimes {
+  std::int64_t begin_ns = 0;
+  std::int64_t pulled_ns = 0;    // the last value of the next clock is here
+  std::int64_t answered_ns = 0;  // all pushes are safe, on replicas too
+  std::uint64_t sent_bytes = 0;  // in the round
+};
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+// `between` is called before every round, the first included, which is there to connect everybody.
+std::vector<RoundTimes> work(const BenchArgs& args, const std::function<void()>& between) {
+  const std::vector<ServedTensor> tensors = tensors_of(args.bytes);
+  ServerClient client(
+      {.tensors = tensors,
+       .shards = args.workers,
+       .codec = {.half = false, .keep = args.keep},
+       .mailbox = {.listen = {}, .credentials = credentials_of(args, fmt::format("worker{}", args.worker))},
+       .pulls_overtake = true});
+  client.set_view(view_of(args, client.slices().size()));
+  std::vector<std::vector<float>> gradients, values;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    gradients.emplace_back(static_cast<std::size_t>(tensors[i].elements));
+    values.emplace_back(gradients.back().size());
+    for (std::size_t k = 0; k < gradients[i].size(); ++k)
+      gradients[i][k] = 1e-3f * static_cast<float>((k * 7919 + i) % 1009);
+  }
+  std::vector<RoundTimes> times;
+  for (int round = 0; round <= args.rounds; ++round) {
+    between();
+    const std::uint64_t sent = client.counts().sent_bytes;
+    RoundTimes time{.begin_ns = now_ns()};
+    for (int i = 0; i < static_cast<int>(tensors.size()); ++i)
+      client.push({.tensor = i, .shard = args.worker, .clock = round, .rate = 0.01},
+                  gradients[static_cast<std::size_t>(i)]);
+    std::vector<PullInto> wanted;
+    for (int i = 0; i < static_cast<int>(tensors.size()); ++i)
+      wanted.push_back({.tensor = i, .values = values[static_cast<std::size_t>(i)]});
+    for (const ServerTicket& ticket : client.pull(args.worker, round + 1, wanted)) client.wait(ticket);
+    time.pulled_ns = now_ns();
+    client.wait_for_pushes();
+    time.answered_ns = now_ns();
+    time.sent_bytes = client.counts().sent_bytes - sent;
+    if (round > 0) times.push_back(time);
+  }
+  if (client.counts().sent_again > 0) fmt::print(stderr, "{} requests were sent again\n", client.counts().sent_again);
+  return times;
+}
+
+void print(const std::vector<RoundTimes>& rounds) {
+  nlohmann::json text = nlohmann::json::array();
+  for (const RoundTimes& round : rounds)
+    text.push_back({{"begin_ns", round.begin_ns},
+                    {"pulled_ns", round.pulled_ns},
+                    {"answered_ns", round.answered_ns},
+                    {"sent_bytes", round.sent_bytes}});
+  fmt::print("{}\n", text.dump());
+}
+
+// --- loopback
+
+// The best round's seconds, from the first push to the last pull.
+double served_seconds(const BenchArgs& args) {
+  std::vector<std::unique_ptr<BenchServer>> servers;
+  std::vector<std::string> addresses;
+  for (int i = 0; i < args.servers; ++i) {
+    BenchArgs own = args;
+    own.server = i;
+    servers.push_back(std::make_unique<BenchServer>(own, "tcp://127.0.0.1:*"));
+    addresses.push_back(servers.back()->address());
+  }
+  std::atomic<bool> stop = false;
+  std::vector<std::jthread> serving;
+  for (const auto& server : servers) serving.emplace_back([&] { server->run(addresses, stop); });
+  std::vector<std::vector<RoundTimes>> times(static_cast<std::size_t>(args.workers));
+  std::barrier together(args.workers);
+  {
+    std::vector<std::jthread> working;
+    for (int i = 0; i < args.workers; ++i)
+      working.emplace_back([&, i] {
+        BenchArgs own = args;
+        own.worker = i;
+        own.addresses = addresses;
+        times[static_cast<std::size_t>(i)] = work(own, [&] { together.arrive_and_wait(); });
+      });
+  }
+  stop = true;
+  double best = 0;
+  for (std::size_t round = 0; round < times.front().size(); ++round) {
+    std::int64_t begin = times.front()[round].begin_ns, end = begin;
+    for (const auto& worker : times) {
+      begin = std::min(begin, worker[round].begin_ns);
+      end = std::max(end, worker[round].pulled_ns);
+    }
+    const double seconds = static_cast<double>(end - begin) * 1e-9;
+    best = round == 0 ? seconds : std::min(best, seconds);
+  }
+  return best;
+}
+
+// Everybody's bytes go to one that keeps them, and as many come back, in messages as long as slices; from a buffer and
+// to a buffer, as zmq_send and zmq_recv do it.
+double plain_seconds(const BenchArgs& args) {
+  const std::vector<Slice> slices = cut_into_slices(tensors_of(args.bytes));
+  const std::size_t part = static_cast<std::size_t>(slices.front().elements()) * sizeof(float);
+  const std::size_t parts = slices.size();
+  zmq::context_t server_context(1);
+  zmq::socket_t router(server_context, zmq::socket_type::router);
+  router.set(zmq::sockopt::rcvtimeo, 100);
+  router.set(zmq::sockopt::sndhwm, 0);
+  router.bind("tcp://127.0.0.1:*");
+  const std::string address = router.get(zmq::sockopt::last_endpoint);
+  std::atomic<bool> stop = false;
+  std::jthread serving([&] {
+    std::vector<std::byte> room(part);
+    zmq::message_t name;
+    while (!stop) {
+      if (!router.recv(name)) continue;
+      (void)router.recv(zmq::buffer(room));
+      router.send(name, zmq::send_flags::sndmore);
+      router.send(zmq::buffer(room));
+    }
+  });
+  double best = 0;
+  std::barrier together(args.workers);
+  Clock::time_point begin;
+  {
+    std::vector<std::jthread> working;
+    for (int i = 0; i < args.workers; ++i)
+      working.emplace_back([&, i] {
+        zmq::context_t context(1);
+        zmq::socket_t dealer(context, zmq::socket_type::dealer);
+        dealer.set(zmq::sockopt::sndhwm, 0);
+        dealer.connect(address);
+        std::vector<std::byte> from(part * parts), into(part * parts);
+        for (int round = 0; round <= args.rounds; ++round) {
+          together.arrive_and_wait();
+          if (i == 0) begin = Clock::now();
+          for (std::size_t k = 0; k < parts; ++k) dealer.send(zmq::buffer(from.data() + k * part, part));
+          for (std::size_t k = 0; k < parts; ++k) (void)dealer.recv(zmq::buffer(into.data() + k * part, part));
+          together.arrive_and_wait();
+          const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+          if (i == 0 && round > 0) best = best == 0 ? seconds : std::min(best, seconds);
+        }
+      });
+  }
+  stop = true;
+  return best;
+}
+
+void compare_on_loopback(const BenchArgs& args, int turns) {
+  double served = 0, plain = 0;
+  for (int turn = 0; turn < turns; ++turn) {  // in turns: the machine is noisy
+    const double a = served_seconds(args), b = plain_seconds(args);
+    served = turn == 0 ? a : std::min(served, a);
+    plain = turn == 0 ? b : std::min(plain, b);
+  }
+  const double megabytes = 2e-6 * static_cast<double>(args.bytes) * args.workers;
+  const nlohmann::json result = {{"workers", args.workers},
+                                 {"servers", args.servers},
+                                 {"model_bytes", args.bytes},
+                                 {"push_pull_MB_s", megabytes / served},
+                                 {"plain_zmq_MB_s", megabytes / plain},
+                                 {"ratio", plain / served}};
+  fmt::print("{}\n", result.dump());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("push+pull of a model by parameter servers, without a model to train");
+  app.require_subcommand(1);
+  BenchArgs args;
+  std::string listen;
+  int turns = 3;
+  const auto add_common = [&](CLI::App* sub) {
+    sub->add_option("--workers", args.workers, "of the cluster");
+    sub->add_option("--bytes", args.bytes, "of the model");
+    sub->add_option("--momentum", args.momentum, "of the optimiser; 0: it has no state");
+    sub->add_option("--rounds", args.rounds, "that count");
+  };
+  CLI::App* server = app.add_subcommand("server", "one server, until it is ended");
+  CLI::App* worker = app.add_subcommand("worker", "one worker: prints its times");
+  CLI::App* loopback = app.add_subcommand("loopback", "all on this machine, against a plain ZeroMQ copy");
+  for (CLI::App* sub : {server, worker, loopback}) add_common(sub);
+  for (CLI::App* sub : {server, worker}) {
+    sub->add_option("--servers", args.addresses, "addresses of all, like tcp://10.0.0.1:7000,...")
+        ->delimiter(',')
+        ->required();
+    sub->add_option("--keys", args.keys, "folder of keys of server0, ..., worker0, ...");
+  }
+  server->add_option("--index", args.server, "of it among the servers");
+  worker->add_option("--index", args.worker, "of it among the workers");
+  worker->add_option("--pause-ms", args.pause_ms, "between rounds");
+  for (CLI::App* sub : {worker, loopback}) sub->add_option("--keep", args.keep, "share of a gradient that is pushed");
+  loopback->add_option("--servers", args.servers, "how many");
+  loopback->add_option("--turns", turns, "of both, the best counts");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (*server) {
+      const std::atomic<bool> never = false;
+      BenchServer(args, args.addresses.at(static_cast<std::size_t>(args.server))).run(args.addresses, never);
+    } else if (*worker) {
+      print(work(args, [&] { std::this_thread::sleep_for(std::chrono::milliseconds(args.pause_ms)); }));
+    } else {
+      compare_on_loopback(args, turns);
+    }
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "ps_bench: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

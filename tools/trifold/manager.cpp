@@ -1,0 +1,85 @@
+// trifold manager: leads a job whose servers and workers are started elsewhere, until it is done.
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "cluster_arguments.h"
+#include "commands.h"
+#include "job_arguments.h"
+#include "runtime/core/error.h"
+#include "runtime/ps/cluster_host.h"
+#include "runtime/train/trainer.h"
+#include "train_outcome.h"
+
+namespace trifold {
+namespace {
+
+constexpr const char* kManagerAddress = "tcp://127.0.0.1:5555";
+
+struct ManagerCommand {
+  JobArguments job;
+  ClusterArguments cluster;
+  std::string runs = "runs";
+  std::string name;
+  std::string listen;
+  bool resume = false;
+  bool force = false;
+  bool quiet = false;
+  int workers = 0;
+
+  void run() const {
+    const auto place = cluster.place();
+    JobArguments arguments = job;
+    if (place)
+      arguments.set.insert(arguments.set.end(), {fmt::format("plan.sync.servers={}", place->cluster.servers.size()),
+                                                 fmt::format("plan.sync.workers={}", place->cluster.workers.size())});
+    const Job loaded = arguments.load();
+    if (!loaded.plan.servers) fail_input("{}: plan.sync has no servers: train needs no manager", loaded.file.string());
+    ClusterHostOptions host_options{.access = cluster.access,
+                                    .servers = static_cast<int>(loaded.plan.servers->servers),
+                                    .workers = workers > 0 ? workers : static_cast<int>(loaded.plan.servers->shards)};
+    host_options.access.manager = !listen.empty() ? listen : place ? manager_address(place->cluster) : kManagerAddress;
+    if (host_options.access.job.empty()) host_options.access.job = name.empty() ? loaded.name : name;
+    ClusterHost host(loaded, host_options);
+    if (!quiet)
+      fmt::print(stderr, "waiting for {} servers and {} workers at {}\n", host_options.servers, host_options.workers,
+                 host.address());
+    TrainerOptions options;
+    options.runs = runs;
+    options.name = name;
+    options.mode = resume ? RunMode::resume : force ? RunMode::overwrite : RunMode::fresh;
+    options.progress = !quiet;
+    options.interrupt = &end_by_signals();
+    options.make_learner = [&](const Job& checked, std::shared_ptr<const Dataset> train_set) {
+      return std::make_unique<ServedLearner>(checked, std::move(train_set), host);
+    };
+    Trainer trainer(loaded, options);
+    const TrainingOutcome outcome = trainer.run([&](const EpochSummary& epoch) {
+      if (job.json) print_epoch(epoch);
+    });
+    host.end();
+    tell_outcome(outcome, {.json = job.json});
+  }
+};
+
+}  // namespace
+
+void add_manager_command(CLI::App& app) {
+  const auto command = std::make_shared<ManagerCommand>();
+  CLI::App* sub = app.add_subcommand("manager", "leads a job whose servers and workers are started elsewhere");
+  sub->footer("Example: trifold manager job.json --listen tcp://10.0.0.1:5555 --keys keys");
+  command->job.declare(*sub);
+  command->cluster.declare(*sub, "manager");
+  sub->add_option("--listen", command->listen,
+                  fmt::format("address to listen on (default: the chief's in --cluster, or {})", kManagerAddress));
+  sub->add_option("--runs", command->runs, "the folder of all runs (default: runs)");
+  sub->add_option("--name", command->name, "name of this run (default: the job's)");
+  auto* resume = sub->add_flag("--resume", command->resume, "goes on from the last good checkpoint of the run");
+  sub->add_flag("--force", command->force, "replaces a run of the same name")->excludes(resume);
+  sub->add_flag("--quiet", command->quiet, "shows no progress");
+  sub->add_option("--workers", command->workers, "worker processes to wait for (default: one a shard)")
+      ->check(CLI::PositiveNumber);
+  sub->callback([command] { command->run(); });
+}
+
+}  // namespace trifold
