@@ -1,12 +1,12 @@
 // Parameter servers and workers as processes: the same training as all-reduce, whoever comes and goes.
 #include <csignal>
-#include <fstream>
 #include <set>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "support/cluster_processes.h"
 #include "support/job_fixture.h"
 
 namespace trifold::test {
@@ -14,25 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
-
-std::string text_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-// Processes below `parent`, by the first word after the program's name: "server", "worker".
-std::vector<int> members_of(int parent, const std::string& role) {
-  std::vector<int> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const std::string status = text_of(entry.path() / "status");
-    if (status.find(fmt::format("\nPPid:\t{}\n", parent)) == std::string::npos) continue;
-    const std::string words = text_of(entry.path() / "cmdline");
-    if (words.find('\0' + role + '\0') != std::string::npos) found.push_back(std::stoi(name));
-  }
-  return found;
-}
 
 class Cluster : public JobFixture {
  protected:
@@ -56,12 +37,6 @@ class Cluster : public JobFixture {
                                           "--workers", std::to_string(workers)};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
-  }
-
-  // Until a few steps are done.
-  void wait_for_steps(RunningProgram& program, const std::string& run) const {
-    const fs::path file = directory() / "runs" / run / "metrics.jsonl";
-    while (program.running() && (!fs::exists(file) || fs::file_size(file) < 500)) std::this_thread::sleep_for(1ms);
   }
 
   std::vector<double> losses(const std::string& run) const {
@@ -126,7 +101,7 @@ TEST_F(Cluster, AKilledWorkerChangesNothing) {
   RunningProgram program({.arguments = {"train", "job.json", "--json", "--name", "killed", "--set", "plan.sync.type=ps",
                                         "--servers", "2", "--workers", "4"},
                           .directory = directory()});
-  wait_for_steps(program, "killed");
+  wait_for_steps(program, directory() / "runs" / "killed");
   const std::vector<int> workers = members_of(program.process(), "worker");
   ASSERT_EQ(workers.size(), 4u);
   ::kill(workers[1], SIGKILL);
@@ -143,7 +118,7 @@ TEST_F(Cluster, AKilledServerChangesNothing) {
   RunningProgram program({.arguments = {"train", "job.json", "--json", "--name", "killed", "--set", "plan.sync.type=ps",
                                         "--servers", "3", "--workers", "2"},
                           .directory = directory()});
-  wait_for_steps(program, "killed");
+  wait_for_steps(program, directory() / "runs" / "killed");
   const std::vector<int> servers = members_of(program.process(), "server");
   ASSERT_EQ(servers.size(), 3u);
   ::kill(servers[0], SIGKILL);
@@ -158,7 +133,7 @@ TEST_F(Cluster, LostMembersAreReplaced) {
   RunningProgram program({.arguments = {"train", "job.json", "--json", "--name", "killed", "--plan",
                                         "ps,servers=2,workers=2", "--restarts", "4"},
                           .directory = directory()});
-  wait_for_steps(program, "killed");
+  wait_for_steps(program, directory() / "runs" / "killed");
   ::kill(members_of(program.process(), "server").at(0), SIGKILL);
   ::kill(members_of(program.process(), "worker").at(0), SIGKILL);
   const ProgramResult result = program.wait(120s);
@@ -211,7 +186,7 @@ TEST_F(Cluster, AnInterruptSavesAndTheRunGoesOn) {
   RunningProgram program(
       {.arguments = {"train", "job.json", "--json", "--set", "plan.sync.type=ps", "--servers", "2", "--workers", "2"},
        .directory = directory()});
-  wait_for_steps(program, "job");
+  wait_for_steps(program, directory() / "runs" / "job");
   program.send(SIGINT);
   const ProgramResult result = program.wait(120s);
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -231,7 +206,7 @@ TEST_F(Cluster, NoProcessIsLeftBehindByAManagerThatIsKilled) {
     RunningProgram program(
         {.arguments = {"train", "job.json", "--json", "--set", "plan.sync.type=ps", "--servers", "2", "--workers", "2"},
          .directory = directory()});
-    wait_for_steps(program, "job");
+    wait_for_steps(program, directory() / "runs" / "job");
     members = members_of(program.process(), "worker");
     const std::vector<int> servers = members_of(program.process(), "server");
     members.insert(members.end(), servers.begin(), servers.end());

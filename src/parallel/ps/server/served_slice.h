@@ -1,9 +1,9 @@
 // A slice that a server owns: takes each push once, in the order that the consistency asks for, and says when its
 // values are new enough for whom. Knows nothing of messages.
 //   sync: the pushes of one clock become one update when all shards' are there (but for `backup`, the slowest, and but
-//   for those that do not take part in the round).
-//   async, ssp: every push is an update of its own, of its share; ssp: values are given out only to shards that are at
-//   most `staleness` clocks ahead of the slowest.
+//   for those that do not take part in the round), and where the rule chooses one of them, when it has
+//   (round_choice.h). async, ssp: every push is an update of its own, of its share; ssp: values are given out only to
+//   shards that are at most `staleness` clocks ahead of the slowest.
 // Every `cut_every` clocks the state is kept in which all shards have done exactly so many; pushes beyond it wait for
 // it.
 #pragma once
@@ -32,6 +32,7 @@ struct ConsistencyRules {
   std::vector<std::int64_t> cut_every = {};     // clocks: cuts are at the multiples of each of these
 
   int shards() const { return participation.shards; }
+  int needed() const;  // sync: pushes that complete a round
   bool cuts_at(std::int64_t clock) const;
 };
 
@@ -71,6 +72,12 @@ class ServedSlice {
   // Whether the pushes of a shard before `clock`, and the one of it, are in the values or never will be.
   bool contains(int shard, std::int64_t clock) const { return state_.applied[static_cast<std::size_t>(shard)] > clock; }
 
+  // Of a rule that chooses among whole models: what is here of the round that least() is. Its pushes wait for a choice.
+  std::vector<int> candidates() const;  // shards, rising; none while the round may not be completed
+  // Adds the squares of the distances between these candidates' pushes, if the slice is trained, to [n * n].
+  void add_distances(std::span<const int> shards, std::span<double> distances) const;
+  bool choose(const RoundChoice& choice);  // true: the round was completed
+
   const SliceState& state() const { return state_; }
   // Nobody will ask for cuts up to this clock any more. True: pushes had waited for it.
   bool release(std::int64_t clock);
@@ -83,6 +90,7 @@ class ServedSlice {
   bool advance();
   bool complete_round();
   bool apply_next_of(int shard);
+  const SlicePush* combine_chosen(const Clock& pushes);
   void apply(std::span<const float> push, double rate);
   void move_on(std::span<const Contribution> statistics);
   std::span<const float> numbers(const SlicePush& push, std::vector<float>& room) const;
@@ -92,6 +100,7 @@ class ServedSlice {
 
   Args args_;
   SliceState state_;
+  RoundChoice choice_;                                  // the newest that was told
   std::map<std::int64_t, Clock> waiting_;               // by clock
   std::map<std::int64_t, std::vector<bool>> left_out_;  // of the last rounds: shards that were not waited for
   std::vector<float> combined_;
