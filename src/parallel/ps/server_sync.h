@@ -41,6 +41,8 @@ struct ServerSync {
   AggregationArgs rule = {};  // sync and federated
   std::optional<FederatedRounds> federated = {};  // none: workers push gradients
 
+  // Whether workers can have values that others do not have.
+  bool nodes_differ() const { return federated || period > 1 || consistency != Consistency::sync; }
   // The clients of a round, at least one. Without rounds: all shards.
   std::int64_t shards_a_round() const;
   bool operator==(const ServerSync&) const = default;

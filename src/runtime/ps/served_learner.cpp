@@ -14,6 +14,8 @@ namespace trifold {
 namespace {
 
 constexpr std::chrono::milliseconds kLookAfter{100};
+// Workers say how they differ before they go on. Who has not after so long, with a manager between that is gone, won't.
+constexpr std::chrono::seconds kPatienceForDifferences{60};
 
 std::string state_name(const std::string& tensor, const std::string& state) {
   return "optimizer." + tensor + "." + state;
@@ -104,6 +106,8 @@ Executable::Report ServedLearner::step(const StepContext& context, bool) {
     sum.loss += report.loss * static_cast<double>(report.samples);
     sum.correct += report.correct;
     samples += report.samples;
+    losses_[shard].sum += report.loss;
+    losses_[shard].steps += 1;
   }
   samples_ = samples;
   if (samples == 0) return last_;
@@ -155,6 +159,32 @@ Model::Snapshot ServedLearner::snapshot(Model::Contents contents) {
       snapshot.add(state_name(tensor.name, state_names_[k]), shape, {}, fetched.tensors[i].states[k]);
   }
   return snapshot;
+}
+
+// The largest of all nodes; none where that of one is not known.
+std::optional<NodeFigures> ServedLearner::nodes_of_epoch() {
+  NodeFigures figures{.shards = layout_.shards};
+  for (const auto& [shard, loss] : std::exchange(losses_, {}))
+    figures.losses[shard] = loss.sum / static_cast<double>(loss.steps);
+  if (alone_.train.stop.model_distance == 0 && alone_.train.stop.output_kl == 0) return figures;
+  NodeReports& nodes = manager_->nodes();
+  const auto deadline = std::chrono::steady_clock::now() + kPatienceForDifferences;
+  while (!nodes.wait_for_differences(steps_ - 1, kLookAfter) && std::chrono::steady_clock::now() < deadline)
+    cluster_.look_after_members();
+  const std::map<int, ShardDifference> differences = nodes.take_differences(steps_ - 1);
+  const auto largest = [&](std::optional<double> ShardDifference::*figure) -> std::optional<double> {
+    std::optional<double> found;
+    if (static_cast<std::int64_t>(differences.size()) < plan_.participation().count() - plan_.sync.backup)
+      return std::nullopt;
+    for (const auto& [shard, difference] : differences) {
+      if (!(difference.*figure)) return std::nullopt;
+      found = std::max(found.value_or(0), *(difference.*figure));
+    }
+    return found;
+  };
+  figures.model_distance = largest(&ShardDifference::distance);
+  figures.output_kl = largest(&ShardDifference::kl);
+  return figures;
 }
 
 // Workers are ahead. The servers know by how much once they have heard that they are to stop: they take no later push.

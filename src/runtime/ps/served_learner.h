@@ -37,6 +37,7 @@ class ServedLearner final : public Learner {
   Score evaluate(const std::shared_ptr<const Dataset>& dataset, EvaluationDetails* details) override;
   Model::Snapshot snapshot(Model::Contents contents) override;
   std::int64_t steps_until_end(std::int64_t steps) override;
+  std::optional<NodeFigures> nodes_of_epoch() override;
 
  private:
   std::vector<SliceState> first_states() const;
@@ -56,7 +57,12 @@ class ServedLearner final : public Learner {
   std::int64_t steps_ = 0;  // done
   ClusterManager* manager_ = nullptr;
   Executable::Report last_;
-  std::int64_t samples_ = 0;  // of the last step
+  struct LossOfShard {
+    double sum = 0;
+    std::int64_t steps = 0;
+  };
+  std::map<int, LossOfShard> losses_;  // of this epoch
+  std::int64_t samples_ = 0;           // of the last step
   std::optional<FetchedModel> fetched_;
   std::int64_t fetched_at_ = -1;
 };

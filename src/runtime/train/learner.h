@@ -9,6 +9,7 @@
 
 #include "runtime/core/step_context.h"
 #include "runtime/train/folded_model.h"
+#include "runtime/train/stop_rules.h"
 
 namespace trifold {
 
@@ -36,6 +37,9 @@ class Learner {
   // Where the steps are done by others, they may be ahead: the number of steps after which training can end, if it is
   // to end now, after `steps` of them.
   virtual std::int64_t steps_until_end(std::int64_t steps) { return steps; }
+
+  // Where nodes of a cluster train: what they say of the epoch whose steps have just been done. Asked once an epoch.
+  virtual std::optional<NodeFigures> nodes_of_epoch() { return std::nullopt; }
 
   // Looking at the model changes what is trained: replicas that go their own ways become one.
   virtual bool looking_changes_it() const { return false; }

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "parallel/ps/manager/node_reports.h"
 #include "parallel/ps/manager/view_rules.h"
 #include "parallel/ps/participation.h"
 #include "parallel/ps/registry/registry.h"
@@ -68,6 +69,7 @@ class ClusterManager {
   std::map<int, ShardReport> take_reports(std::int64_t clock);
   std::int64_t farthest() const;  // the last clock that any shard has done; -1: none
   std::int64_t worst_staleness() const;
+  NodeReports& nodes() { return nodes_; }
 
   // Servers may forget the cuts up to this clock.
   void release_cuts(std::int64_t clock);
@@ -100,6 +102,7 @@ class ClusterManager {
   bool done(std::int64_t clock) const;  // mutex_
 
   Args args_;
+  NodeReports nodes_;
   std::map<std::string, MemberInfo> alive_;
   std::int64_t revision_ = 0;       // of members that were looked at
   std::int64_t view_revision_ = 0;  // of the view in the registry
