@@ -1,5 +1,7 @@
 #include "parallel/ps/view.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "parallel/ps/json_fields.h"
@@ -49,6 +51,11 @@ std::vector<std::string> View::server_ids() const {
   ids.reserve(servers.size());
   for (const MemberInfo& server : servers) ids.push_back(server.id);
   return ids;
+}
+
+bool View::has(const MemberInfo& member) const {
+  return std::ranges::find(servers, member.id, &MemberInfo::id) != servers.end() ||
+         std::ranges::find(workers, member.id) != workers.end();
 }
 
 std::string to_text(const View& view) {

@@ -49,6 +49,7 @@ struct View {
   bool over = false;  // everybody may go
 
   std::vector<std::string> server_ids() const;
+  bool has(const MemberInfo& member) const;  // a server or worker
   bool operator==(const View&) const = default;
 };
 

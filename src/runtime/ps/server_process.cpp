@@ -30,17 +30,17 @@ bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox
       {.self = self, .valid_while_unreachable = options.access.etcd.empty(), .wake = [&mailbox] { mailbox.wake(); }},
       [&] { return options.access.open_registry(); });
   if (!join_patiently(membership, options.interrupt)) return true;
-  std::string begun_by;  // of the first view
+  std::string begun_by;  // the job that this server takes part in; what was there before it joined may be another
   while (options.interrupt == nullptr || !options.interrupt->load()) {
     if (const auto view = membership.view()) {
       if (view->over) break;
-      if (begun_by.empty()) begun_by = view->begun_by;
-      if (view->begun_by != begun_by) {
+      if (begun_by.empty() && view->has(self)) begun_by = view->begun_by;
+      if (!begun_by.empty() && view->begun_by != begun_by) {
         spdlog::warn("the job was begun anew; {} joins anew, with nothing", self.id);
         membership.leave();
         return false;
       }
-      server.follow(*view);
+      if (!begun_by.empty()) server.follow(*view);
     }
     const std::optional<Received> received = mailbox.receive(kServerLook);
     // Whoever may have been given up for lost answers nobody: another may own its slices.

@@ -54,14 +54,14 @@ bool work(const WorkerProcessOptions& options) {
   std::exception_ptr forgotten;  // of the follower, until it has ended
   std::thread follower([&] {
     std::int64_t version = -1;
-    std::string begun_by;  // of the first view
+    std::string begun_by;  // the job that this worker takes part in
     while (!ended) {
       const auto view = membership.view();
-      if (view && begun_by.empty()) begun_by = view->begun_by;
-      if (view && view->begun_by != begun_by) {
+      if (view && begun_by.empty() && view->has(self)) begun_by = view->begun_by;
+      if (view && !begun_by.empty() && view->begun_by != begun_by) {
         if (!begun_anew.exchange(true)) spdlog::warn("the job was begun anew; {} joins anew", self.id);
         worker.leave();
-      } else if (view && view->version != version) {
+      } else if (view && view->version != version && (!begun_by.empty() || view->over)) {
         version = view->version;
         worker.set_view(*view);
       }
