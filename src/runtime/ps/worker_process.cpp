@@ -8,6 +8,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "parallel/ps/head/host_head.h"
 #include "parallel/ps/registry/membership.h"
 #include "runtime/core/error.h"
 #include "runtime/ps/cluster_plan.h"
@@ -21,11 +22,28 @@ namespace {
 
 constexpr std::chrono::milliseconds kWorkerLook{10};
 constexpr std::chrono::seconds kPatienceForJob{60};
+constexpr const char* kHeadAddress = "tcp://127.0.0.1:*";  // for workers of this host
 
 Job job_for_worker(const WorkerProcessOptions& options) {
   std::vector<Override> overrides;
   for (const std::string& text : options.set) overrides.push_back(parse_set(text));
   return parse_job(wait_for_text(options.access, kJobName, kPatienceForJob), "the registry's job", overrides);
+}
+
+// Where workers of a host push through one of them, each can be that one: the views say who is.
+std::unique_ptr<HostHead> open_head(const WorkerProcessOptions& options, const ServicePlan& plan, MemberInfo& self) {
+  if (!plan.sync.combine) return nullptr;
+  const std::optional<Credentials> credentials = options.access.credentials();
+  auto head =
+      std::make_unique<HostHead>(HostHeadOptions{.worker = self.id,
+                                                 .tensors = plan.tensors,
+                                                 .participation = plan.participation(),
+                                                 .rule = plan.sync.rule,
+                                                 .half = plan.sync.half,
+                                                 .mailbox = {.listen = kHeadAddress, .credentials = credentials}});
+  self.address = head->address();
+  if (credentials) self.public_key = credentials->own.public_key;
+  return head;
 }
 
 }  // namespace
@@ -34,16 +52,21 @@ void run_worker_process(const WorkerProcessOptions& options) {
   const Job job = job_for_worker(options);
   const ServicePlan plan = service_from_text(job, wait_for_text(options.access, kServiceName, kPatienceForJob));
   ModelWork work(job, open_split(job, Split::train));
+  MemberInfo self{.id = new_member_id("worker"),
+                  .role = "worker",
+                  .host = options.host.empty() ? name_of_this_host() : options.host};
+  const std::unique_ptr<HostHead> head = open_head(options, plan, self);
   ServerClient client({.tensors = plan.tensors,
+                       .worker = self.id,
                        .shards = static_cast<int>(plan.sync.shards),
                        .codec = {.half = plan.sync.half, .keep = plan.sync.keep},
                        .mailbox = {.credentials = options.access.credentials()},
                        .pulls_overtake = plan.sync.consistency == Consistency::sync});
-  MemberInfo self{.id = new_member_id("worker"), .role = "worker"};
   Worker worker({.id = self.id,
                  .participation = plan.participation(),
                  .clocks = work.clocks(),
-                 .pulls_every_shard = plan.sync.consistency != Consistency::sync},
+                 .pulls_every_shard = plan.sync.consistency != Consistency::sync,
+                 .head = head.get()},
                 client, work);
   Membership membership({.self = self, .valid_while_unreachable = options.access.etcd.empty()},
                         [&] { return options.access.open_registry(); });
@@ -57,10 +80,12 @@ void run_worker_process(const WorkerProcessOptions& options) {
       const auto view = membership.view();
       if (view && view->version != version) {
         version = view->version;
+        if (head) head->set_view(*view);  // first: it may be asked at once
         client.set_manager(view->leader);
         worker.set_view(*view);
       }
       if (options.interrupt != nullptr && options.interrupt->load()) worker.leave();
+      if (head && head->failed()) worker.leave();
       if (!membership.lease_valid()) {
         try {
           membership.join();
@@ -82,6 +107,7 @@ void run_worker_process(const WorkerProcessOptions& options) {
   membership.leave();
   client.stop();
   if (failure) std::rethrow_exception(failure);
+  if (head) head->check();
 }
 
 }  // namespace trifold
