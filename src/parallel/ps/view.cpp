@@ -78,7 +78,7 @@ std::string to_text(const View& view) {
   for (const MemberInfo& server : view.servers) servers.push_back(to_json(server));
   Json json = {{"version", view.version},           {"epoch", view.epoch},          {"settled", view.settled},
                {"servers", std::move(servers)},     {"sources", view.sources},      {"workers", view.workers},
-               {"shard_owners", view.shard_owners}, {"stopped_by", view.stopped_by}};
+               {"shard_owners", view.shard_owners}, {"stopped_by", view.stopped_by}, {"begun_by", view.begun_by}};
   for (const HeadOfHost& head : view.heads)
     json["heads"].push_back({{"member", to_json(head.member)}, {"workers", head.workers}});
   if (!view.leader.id.empty()) json["leader"] = to_json(view.leader);
@@ -93,6 +93,7 @@ View view_from_text(const std::string& text) {
     View view{.version = integer_field(json, "version"),
               .epoch = integer_field(json, "epoch"),
               .settled = flag_field(json, "settled"),
+              .begun_by = text_field(json, "begun_by"),
               .sources = texts_field(json, "sources"),
               .workers = texts_field(json, "workers"),
               .shard_owners = texts_field(json, "shard_owners"),

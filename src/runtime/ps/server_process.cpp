@@ -29,10 +29,17 @@ bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox
   Membership membership(
       {.self = self, .valid_while_unreachable = options.access.etcd.empty(), .wake = [&mailbox] { mailbox.wake(); }},
       [&] { return options.access.open_registry(); });
-  membership.join();
+  if (!join_patiently(membership, options.interrupt)) return true;
+  std::string begun_by;  // of the first view
   while (options.interrupt == nullptr || !options.interrupt->load()) {
     if (const auto view = membership.view()) {
       if (view->over) break;
+      if (begun_by.empty()) begun_by = view->begun_by;
+      if (view->begun_by != begun_by) {
+        spdlog::warn("the job was begun anew; {} joins anew, with nothing", self.id);
+        membership.leave();
+        return false;
+      }
       server.follow(*view);
     }
     const std::optional<Received> received = mailbox.receive(kServerLook);
@@ -43,6 +50,7 @@ bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox
     }
     if (received) server.handle(*received);
     server.tick();
+    check_registry(membership);
   }
   membership.leave();
   return true;

@@ -46,12 +46,11 @@ std::unique_ptr<HostHead> open_head(const WorkerProcessOptions& options, const S
   return head;
 }
 
-}  // namespace
-
-void run_worker_process(const WorkerProcessOptions& options) {
+// One time in the cluster, from joining to leaving. True: the job is over; false: it was begun anew.
+bool work(const WorkerProcessOptions& options) {
   const Job job = job_for_worker(options);
   const ServicePlan plan = service_from_text(job, wait_for_text(options.access, kServiceName, kPatienceForJob));
-  ModelWork work(job, open_split(job, Split::train));
+  ModelWork model_work(job, open_split(job, Split::train));
   MemberInfo self{.id = new_member_id("worker"),
                   .role = "worker",
                   .host = options.host.empty() ? name_of_this_host() : options.host};
@@ -64,24 +63,30 @@ void run_worker_process(const WorkerProcessOptions& options) {
                        .pulls_overtake = plan.sync.consistency == Consistency::sync});
   Worker worker({.id = self.id,
                  .participation = plan.participation(),
-                 .clocks = work.clocks(),
+                 .clocks = model_work.clocks(),
                  .pulls_every_shard = plan.sync.consistency != Consistency::sync,
                  .head = head.get()},
-                client, work);
+                client, model_work);
   Membership membership({.self = self, .valid_while_unreachable = options.access.etcd.empty()},
                         [&] { return options.access.open_registry(); });
-  membership.join();
+  if (!join_patiently(membership, options.interrupt)) return true;
 
   // A worker that was given up for lost computes what others do as well: it may as well join again.
   std::atomic<bool> ended{false};
+  std::atomic<bool> begun_anew{false};
+  std::exception_ptr forgotten;  // of the follower, until it has ended
   std::thread follower([&] {
     std::int64_t version = -1;
+    std::string begun_by;  // of the first view
     while (!ended) {
       const auto view = membership.view();
-      if (view && view->version != version) {
+      if (view && begun_by.empty()) begun_by = view->begun_by;
+      if (view && view->begun_by != begun_by) {
+        if (!begun_anew.exchange(true)) spdlog::warn("the job was begun anew; {} joins anew", self.id);
+        worker.leave();
+      } else if (view && view->version != version) {
         version = view->version;
         if (head) head->set_view(*view);  // first: it may be asked at once
-        client.set_manager(view->leader);
         worker.set_view(*view);
       }
       if (options.interrupt != nullptr && options.interrupt->load()) worker.leave();
@@ -92,6 +97,13 @@ void run_worker_process(const WorkerProcessOptions& options) {
         } catch (const Unreachable&) {
           // once more in a moment
         }
+      }
+      try {
+        check_registry(membership);
+      } catch (const Error&) {
+        forgotten = std::current_exception();
+        worker.leave();
+        return;
       }
       std::this_thread::sleep_for(kWorkerLook);
     }
@@ -106,8 +118,17 @@ void run_worker_process(const WorkerProcessOptions& options) {
   follower.join();
   membership.leave();
   client.stop();
-  if (failure) std::rethrow_exception(failure);
+  for (const std::exception_ptr& why : {failure, forgotten})
+    if (why) std::rethrow_exception(why);
   if (head) head->check();
+  return !begun_anew;
+}
+
+}  // namespace
+
+void run_worker_process(const WorkerProcessOptions& options) {
+  while (!work(options)) {
+  }
 }
 
 }  // namespace trifold
