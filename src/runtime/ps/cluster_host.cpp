@@ -148,6 +148,7 @@ struct ClusterHost::Parts {
                              .servers = options.servers,
                              .workers = options.workers,
                              .backup = static_cast<int>(plan.sync.backup),
+                             .combine = plan.sync.combine,
                              .on_view = [this](const View& view) { client->set_view(view); },
                              .leads = std::move(leads)});
     for (int i = 0; i < options.servers; ++i) start(options.server_command, fmt::format("server {}", i + 1));

@@ -195,10 +195,19 @@ void Worker::forget_pull() {
   pulled_clock_.reset();
 }
 
+ClientCounts Worker::counts() const {
+  ClientCounts counts = client_.counts();
+  if (options_.head == nullptr) return counts;
+  const HostHead::Traffic traffic = options_.head->traffic();
+  counts.sent_bytes += traffic.sent;
+  counts.received_bytes += traffic.received;
+  return counts;
+}
+
 void Worker::report(int shard, std::int64_t clock, const ShardWork::Result& result, double step_ms) {
   std::int64_t staleness = 0;
   for (const ServerTicket& ticket : tickets_) staleness = std::max(staleness, client_.staleness(ticket));
-  const ClientCounts counts = client_.counts();
+  const ClientCounts counts = this->counts();
   client_.report({{"shard", shard},
                   {"clock", clock},
                   {"loss", result.loss},

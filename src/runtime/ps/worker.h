@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "parallel/ps/client/server_client.h"
+#include "parallel/ps/head/host_head.h"
 #include "parallel/ps/participation.h"
 #include "parallel/ps/slices/slice.h"
 #include "parallel/ps/view.h"
@@ -50,8 +51,9 @@ class ShardWork {
 struct WorkerOptions {
   std::string id = {};
   Participation participation = {};
-  std::int64_t clocks = 0;        // after so many a shard is done
-  bool pulls_every_shard = true;  // false: all shards of a clock begin with the same values, which are pulled once
+  std::int64_t clocks = 0;         // after so many a shard is done
+  bool pulls_every_shard = true;   // false: all shards of a clock begin with the same values, which are pulled once
+  const HostHead* head = nullptr;  // of this worker: what it sends to servers is reported with the worker's own
 };
 
 class Worker {
@@ -82,6 +84,7 @@ class Worker {
   void wait_for_values(const ServerTicket& ticket);
   void check_shards();
   void forget_pull();
+  ClientCounts counts() const;
   void report(int shard, std::int64_t clock, const ShardWork::Result& result, double step_ms);
 
   const WorkerOptions options_;

@@ -21,6 +21,7 @@ namespace trifold {
 
 struct ServerClientOptions {
   std::vector<ServedTensor> tensors = {};
+  std::string worker = {};  // the id by which views name the head that its pushes and pulls go through; empty: none
   int shards = 1;
   std::int64_t slice_elements = 0;                  // chosen
   CodecOptions codec = {};                          // of pushes

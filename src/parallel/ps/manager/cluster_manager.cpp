@@ -119,6 +119,11 @@ void ClusterManager::reconsider() {
   view.workers = workers;
   if (view.shard_owners.empty()) view.shard_owners.resize(static_cast<std::size_t>(args_.participation.shards));
   view.shard_owners = assign_shards(view.shard_owners, workers);
+  if (args_.combine) {
+    std::vector<MemberInfo> members;
+    for (const std::string& id : workers) members.push_back(alive_.at(id));
+    view.heads = assign_heads(view.heads, members, view.shard_owners);
+  }
   if (view != this->view()) publish(std::move(view));
 }
 

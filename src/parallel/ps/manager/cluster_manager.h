@@ -52,6 +52,7 @@ class ClusterManager {
     int servers = 1;  // that the first view waits for
     int workers = 1;
     int backup = 0;                                 // shards that a clock is not waited for
+    bool combine = false;                           // workers of one host push through one of them
     std::function<void(const View&)> on_view = {};  // hears of every new one, on the manager's thread
     // False: this manager's lease has run out, and another may lead. Null: nobody else can.
     std::function<bool()> leads = {};

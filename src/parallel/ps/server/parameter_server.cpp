@@ -1,6 +1,7 @@
 #include "parallel/ps/server/parameter_server.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -219,6 +220,11 @@ void ParameterServer::take_push(const Received& received) {
                  .clock = message.fields.at("clock"),
                  .weight = message.fields.at("weight"),
                  .rate = message.fields.at("rate")};
+  push.shards = message.fields.value("shards", std::vector<int>());
+  if (!push.shards.empty() && (push.shards.size() < 2 || push.shards.front() != push.shard ||
+                               std::ranges::adjacent_find(push.shards, std::greater_equal()) != push.shards.end() ||
+                               push.shards.back() >= args_.rules.shards()))
+    return refuse(received, "bad", "a push of several shards that are not there, or not in their order");
   if (sizes.size() != slices.size() || push.shard < 0 || push.shard >= args_.rules.shards() || push.clock < 0 ||
       !(push.weight > 0))
     return refuse(received, "bad", "a push of no such shard, clock, weight or sizes");
@@ -254,6 +260,10 @@ bool ParameterServer::take_push_of_slice(const Received& received, std::uint64_t
   }
   if (taken == Taken::too_far) {
     refuse(received, "clock", fmt::format("clock {} of shard {} is too far ahead", owed.clock, owed.shard));
+    return false;
+  }
+  if (taken == Taken::overlaps) {
+    refuse(received, "apart", fmt::format("some of its shards' pushes of clock {} are here already", owed.clock));
     return false;
   }
   counts_.repeated += taken == Taken::repeated ? 1 : 0;

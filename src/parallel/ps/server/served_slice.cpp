@@ -26,7 +26,8 @@ ServedSlice::ServedSlice(Args args, SliceState state) : args_(std::move(args)), 
 }
 
 ServedSlice::Taken ServedSlice::push(SlicePush push) {
-  const int shard = push.shard;
+  check_combined(push);
+  const int shard = push.shard;  // of several: rounds are complete for all shards at once
   const std::int64_t clock = push.clock;
   if (contains(shard, clock)) {
     const auto round = left_out_.find(clock);
@@ -36,10 +37,36 @@ ServedSlice::Taken ServedSlice::push(SlicePush push) {
   // What is wrong with it is found now, before anything has changed.
   std::vector<float> numbers_of_it;
   numbers(push, numbers_of_it);
+  const std::size_t here = waiting_of(push);
+  if (here == push.all_shards().size()) return Taken::waits;
+  if (here > 0) return Taken::overlaps;
   waiting_[clock].insert_or_assign(shard, std::move(push));
   while (advance()) {
   }
   return contains(shard, clock) ? Taken::applied : Taken::waits;
+}
+
+void ServedSlice::check_combined(const SlicePush& push) const {
+  if (push.shards.empty()) return;
+  const ConsistencyRules& rules = *args_.rules;
+  if (rules.mode != ConsistencyRules::Mode::sync || rules.backup > 0 || !args_.rule->combines_in_parts() || moves_on())
+    fail_runtime("pushes of several shards in one are for rounds of all shards that are averaged");
+  const std::vector<bool> expected = rules.participation.in_round(push.clock);
+  for (const int shard : push.shards)
+    if (!expected[static_cast<std::size_t>(shard)])
+      fail_runtime("shard {} does not take part in round {}", shard, push.clock);
+}
+
+// How many of its shards' pushes are here, by themselves or in others.
+std::size_t ServedSlice::waiting_of(const SlicePush& push) const {
+  const auto of_clock = waiting_.find(push.clock);
+  if (of_clock == waiting_.end()) return 0;
+  const auto is_here = [&](int shard) {
+    return of_clock->second.contains(shard) || std::ranges::any_of(of_clock->second, [&](const auto& entry) {
+             return std::ranges::binary_search(entry.second.shards, shard);
+           });
+  };
+  return static_cast<std::size_t>(std::ranges::count_if(push.all_shards(), is_here));
 }
 
 bool ServedSlice::ready_for(std::int64_t clock) const {
@@ -89,17 +116,20 @@ bool ServedSlice::complete_round() {
   const std::vector<bool> expected = args_.rules->participation.in_round(round);
   std::vector<Contribution> contributions;
   std::vector<bool> left_out = expected;
+  int here = 0;
   rooms_.resize(expected.size());
   for (const auto& [shard, push] : pushed->second) {
     const auto at = static_cast<std::size_t>(shard);
     if (!expected[at]) continue;
-    left_out[at] = false;
-    contributions.push_back({.values = numbers(push, rooms_[at]).data(), .weight = push.weight});
+    const auto shards = static_cast<int>(push.all_shards().size());
+    for (const int each : push.all_shards()) left_out[static_cast<std::size_t>(each)] = false;
+    here += shards;
+    contributions.push_back({.values = numbers(push, rooms_[at]).data(), .weight = push.weight, .shards = shards});
   }
   const int needed = std::max(1, args_.rules->participation.count() - args_.rules->backup);
-  if (static_cast<int>(contributions.size()) < needed) return false;
+  if (here < needed) return false;
   combined_.resize(state_.values->size());
-  if (!args_.tensor.trained && args_.tensor.keeps > 0)
+  if (moves_on())
     move_on(contributions);
   else
     args_.rule->combine(contributions, combined_);

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "parallel/ps/participation.h"
@@ -37,10 +38,14 @@ struct ConsistencyRules {
 
 struct SlicePush {
   int shard = 0;
+  // Not empty: what the rule made of the pushes of these shards, rising from `shard` on, with their weights added.
+  std::vector<int> shards = {};
   std::int64_t clock = 0;
   double weight = 1;
   double rate = 0;  // learning
   Payload encoding = {};
+
+  std::span<const int> all_shards() const { return shards.empty() ? std::span(&shard, 1) : std::span(shards); }
 };
 
 class ServedSlice {
@@ -59,8 +64,11 @@ class ServedSlice {
     repeated,
     late,     // its round was completed without it
     too_far,  // nobody can be that far ahead
+    // Of several shards, some of whose pushes wait here already: it cannot be taken, nor left, as a whole. Sent shard
+    // by shard, each is taken or here already.
+    overlaps,
   };
-  // An Error: the encoding is none of this slice.
+  // An Error: the encoding is none of this slice, or it has no pushes of several shards.
   Taken push(SlicePush push);
 
   // Whether a shard may compute its `clock` with these values.
@@ -78,12 +86,15 @@ class ServedSlice {
   std::int64_t elements() const { return static_cast<std::int64_t>(state_.values->size()); }
 
  private:
-  using Clock = std::map<int, SlicePush>;  // by shard
+  using Clock = std::map<int, SlicePush>;  // by (first) shard; of those of several shards none has another's
 
+  void check_combined(const SlicePush& push) const;
+  std::size_t waiting_of(const SlicePush& push) const;
   bool advance();
   bool complete_round();
   bool apply_next_of(int shard);
   void apply(std::span<const float> push, double rate);
+  bool moves_on() const { return !args_.tensor.trained && args_.tensor.keeps > 0; }
   void move_on(std::span<const Contribution> statistics);
   std::span<const float> numbers(const SlicePush& push, std::vector<float>& room) const;
   void changed();
