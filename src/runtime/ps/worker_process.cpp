@@ -34,12 +34,15 @@ void run_worker_process(const WorkerProcessOptions& options) {
   const Job job = job_for_worker(options);
   const ServicePlan plan = service_from_text(job, wait_for_text(options.access, kServiceName, kPatienceForJob));
   ModelWork work(job, open_split(job, Split::train));
+  MemberInfo self{.id = new_member_id("worker"), .role = "worker"};
+  const std::unique_ptr<AuditLog> audit =
+      options.audit.empty() ? nullptr : std::make_unique<AuditLog>(options.audit, self.id);
   ServerClient client({.tensors = plan.tensors,
                        .shards = static_cast<int>(plan.sync.shards),
                        .codec = {.half = plan.sync.half, .keep = plan.sync.keep},
                        .mailbox = {.credentials = options.access.credentials()},
-                       .pulls_overtake = plan.sync.consistency == Consistency::sync});
-  MemberInfo self{.id = new_member_id("worker"), .role = "worker"};
+                       .pulls_overtake = plan.sync.consistency == Consistency::sync,
+                       .audit = audit.get()});
   Worker worker({.id = self.id,
                  .participation = plan.participation(),
                  .clocks = work.clocks(),
@@ -47,11 +50,15 @@ void run_worker_process(const WorkerProcessOptions& options) {
                 client, work);
   Membership membership({.self = self, .valid_while_unreachable = options.access.etcd.empty()},
                         [&] { return options.access.open_registry(); });
-  membership.join();
+  while (!membership.try_join()) {
+    if (options.interrupt != nullptr && options.interrupt->load()) return;
+    std::this_thread::sleep_for(kWorkerLook);
+  }
 
   // A worker that was given up for lost computes what others do as well: it may as well join again.
   std::atomic<bool> ended{false};
-  std::thread follower([&] {
+  std::exception_ptr failure;
+  const auto follow = [&] {
     std::int64_t version = -1;
     while (!ended) {
       const auto view = membership.view();
@@ -61,24 +68,27 @@ void run_worker_process(const WorkerProcessOptions& options) {
         worker.set_view(*view);
       }
       if (options.interrupt != nullptr && options.interrupt->load()) worker.leave();
-      if (!membership.lease_valid()) {
-        try {
-          membership.join();
-        } catch (const Unreachable&) {
-          // once more in a moment
-        }
-      }
+      if (!membership.lease_valid()) membership.try_join();  // or in a moment
       std::this_thread::sleep_for(kWorkerLook);
     }
+  };
+  std::thread follower([&] {
+    try {
+      follow();
+    } catch (...) {
+      failure = std::current_exception();
+      worker.leave();
+    }
   });
-  std::exception_ptr failure;
+  std::exception_ptr own_failure;
   try {
     worker.run();
   } catch (...) {
-    failure = std::current_exception();
+    own_failure = std::current_exception();
   }
   ended = true;
   follower.join();
+  if (own_failure) failure = own_failure;
   membership.leave();
   client.stop();
   if (failure) std::rethrow_exception(failure);

@@ -90,10 +90,12 @@ bool ServedSlice::complete_round() {
   std::vector<Contribution> contributions;
   std::vector<bool> left_out = expected;
   rooms_.resize(expected.size());
+  in_version_.clear();
   for (const auto& [shard, push] : pushed->second) {
     const auto at = static_cast<std::size_t>(shard);
     if (!expected[at]) continue;
     left_out[at] = false;
+    if (args_.audit != nullptr) in_version_.push_back({shard, round});
     contributions.push_back({.values = numbers(push, rooms_[at]).data(), .weight = push.weight});
   }
   const int needed = std::max(1, args_.rules->participation.count() - args_.rules->backup);
@@ -142,6 +144,7 @@ bool ServedSlice::apply_next_of(int shard) {
     for (std::size_t i = 0; i < combined_.size(); ++i) combined_[i] = now[i] + share * (combined_[i] - now[i]);
   }
   apply(combined_, push->second.rate);
+  if (args_.audit != nullptr) in_version_ = {{shard, clock}};
   ++clock;
   of_clock->second.erase(push);
   if (of_clock->second.empty()) waiting_.erase(of_clock);
@@ -179,6 +182,7 @@ std::span<const float> ServedSlice::numbers(const SlicePush& push, std::vector<f
 
 void ServedSlice::changed() {
   state_.version += 1;
+  if (args_.audit != nullptr) args_.audit->changed(args_.number, state_, in_version_);
   keep_cut();
 }
 
