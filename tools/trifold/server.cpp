@@ -19,8 +19,7 @@ struct ServerCommand {
   void run() const {
     if (quiet) spdlog::set_level(spdlog::level::warn);
     const auto place = cluster.place();
-    ServerProcessOptions options{
-        .access = cluster.find(place), .audit = audit, .interrupt = &end_by_signals()};
+    ServerProcessOptions options{.access = cluster.find(place), .audit = audit, .interrupt = &end_by_signals()};
     if (!listen.empty())
       options.listen = listen;
     else if (place)

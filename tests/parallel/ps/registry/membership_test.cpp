@@ -19,7 +19,8 @@ using namespace std::chrono_literals;
 class CuttableRegistry final : public Registry {
  public:
   // `slow_puts`: so many, with a lease, come when it has run out.
-  CuttableRegistry(std::shared_ptr<SharedRegistryStore> shared, const std::atomic<bool>& cut, std::atomic<int>& slow_puts)
+  CuttableRegistry(std::shared_ptr<SharedRegistryStore> shared, const std::atomic<bool>& cut,
+                   std::atomic<int>& slow_puts)
       : registry_(std::move(shared)), cut_(cut), slow_puts_(slow_puts) {}
 
   LeaseId grant(std::chrono::milliseconds lives) override { return line().grant(lives); }
