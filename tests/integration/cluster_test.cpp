@@ -273,8 +273,8 @@ class ClusterThatChanges : public Cluster {
   // Enough slices for the ring to be even, and more steps than anybody waits for.
   void SetUp() override {
     Json job = cluster_job();
-    job["model"]["layers"].insert(job["model"]["layers"].end() - 1,
-                                  {{"id", "hidden"}, {"type", "linear"}, {"out", 64}});
+    Json& layers = job["model"]["layers"];
+    layers.insert(layers.end() - 1, Json::parse(R"({"id": "hidden", "type": "linear", "out": 64})"));
     job["train"]["epochs"] = 20;
     write_job(job);
     train({"--name", "undisturbed", "--plan", "dp=2"});
