@@ -15,25 +15,44 @@ namespace {
 constexpr std::chrono::milliseconds kServerLook{50};
 constexpr std::chrono::seconds kPatienceForManager{60};
 
+// Whoever was cut off may have missed the end of the job.
+bool job_is_gone(const ClusterAccess& access) {
+  try {
+    return !access.open_registry()->get(kJobName);
+  } catch (const Unreachable&) {
+    return false;  // then the lease runs out as well, and it is asked again
+  }
+}
+
 // One time in the cluster, from joining to leaving or being given up. True: the job is over.
 bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox& mailbox) {
   MemberInfo self{.id = new_member_id("server"), .role = "server", .address = mailbox.address()};
   if (const auto credentials = options.access.credentials()) self.public_key = credentials->own.public_key;
+  const std::unique_ptr<AuditLog> audit =
+      options.audit.empty() ? nullptr : std::make_unique<AuditLog>(options.audit, self.id);
   ParameterServer server({.id = self.id,
                           .layout = plan.layout(),
                           .rules = plan.rules(),
                           .rule = make_aggregation(plan.sync.rule),
                           .update = plan.update(),
                           .half_answers = plan.sync.half,
-                          .mailbox = &mailbox});
+                          .mailbox = &mailbox,
+                          .audit = audit.get()});
   Membership membership(
       {.self = self, .valid_while_unreachable = options.access.etcd.empty(), .wake = [&mailbox] { mailbox.wake(); }},
       [&] { return options.access.open_registry(); });
   if (!join_patiently(membership, options.interrupt)) return true;
+  if (job_is_gone(options.access)) {
+    membership.leave();
+    return true;
+  }
   std::string begun_by;  // the job that this server takes part in; what was there before it joined may be another
   while (options.interrupt == nullptr || !options.interrupt->load()) {
     if (const auto view = membership.view()) {
-      if (view->over) break;
+      if (view->over) {
+        server.note_the_end();
+        break;
+      }
       if (begun_by.empty() && view->has(self)) begun_by = view->begun_by;
       if (!begun_by.empty() && view->begun_by != begun_by) {
         spdlog::warn("the job was begun anew; {} joins anew, with nothing", self.id);

@@ -93,11 +93,20 @@ void ParameterServer::start_serving(const View& view) {
 
 void ParameterServer::own(int slice, SliceState state) {
   held_.erase(slice);
+  if (args_.audit != nullptr) {
+    const std::string& source = view_.sources.at(static_cast<std::size_t>(slice));
+    args_.audit->owns(slice, state,
+                      {.epoch = epoch_,
+                       .from = source,
+                       .first = std::ranges::find(view_.servers, source, &MemberInfo::id) == view_.servers.end()});
+  }
   const SlicePlace& place = places_[static_cast<std::size_t>(slice)];
   owned_.emplace(slice, Owned{ServedSlice({.rules = &args_.rules,
                                            .rule = args_.rule.get(),
                                            .update = args_.update.get(),
-                                           .tensor = args_.layout.tensor_of(slice)},
+                                           .tensor = args_.layout.tensor_of(slice),
+                                           .audit = args_.audit,
+                                           .number = slice},
                                           std::move(state))});
   if (place.replica < 0) return;
   const MemberInfo& replica = view_.servers[static_cast<std::size_t>(place.replica)];
@@ -136,6 +145,11 @@ void ParameterServer::fetch_missing() {
 void ParameterServer::tick() {
   if (!missing_.empty() && Clock::now() - asked_ > kAskAgain) fetch_missing();
   if (replication_) replication_->send_due();
+}
+
+void ParameterServer::note_the_end() const {
+  if (args_.audit == nullptr) return;
+  for (const auto& [slice, owned] : owned_) args_.audit->ends_with(slice, owned.slice.state(), epoch_);
 }
 
 // --- messages

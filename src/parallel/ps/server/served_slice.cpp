@@ -118,11 +118,15 @@ bool ServedSlice::complete_round() {
   std::vector<bool> left_out = expected;
   int here = 0;
   rooms_.resize(expected.size());
+  in_version_.clear();
   for (const auto& [shard, push] : pushed->second) {
     const auto at = static_cast<std::size_t>(shard);
     if (!expected[at]) continue;
     const auto shards = static_cast<int>(push.all_shards().size());
-    for (const int each : push.all_shards()) left_out[static_cast<std::size_t>(each)] = false;
+    for (const int each : push.all_shards()) {
+      left_out[static_cast<std::size_t>(each)] = false;
+      if (args_.audit != nullptr) in_version_.push_back({each, round});
+    }
     here += shards;
     contributions.push_back({.values = numbers(push, rooms_[at]).data(), .weight = push.weight, .shards = shards});
   }
@@ -172,6 +176,7 @@ bool ServedSlice::apply_next_of(int shard) {
     for (std::size_t i = 0; i < combined_.size(); ++i) combined_[i] = now[i] + share * (combined_[i] - now[i]);
   }
   apply(combined_, push->second.rate);
+  if (args_.audit != nullptr) in_version_ = {{shard, clock}};
   ++clock;
   of_clock->second.erase(push);
   if (of_clock->second.empty()) waiting_.erase(of_clock);
@@ -209,6 +214,7 @@ std::span<const float> ServedSlice::numbers(const SlicePush& push, std::vector<f
 
 void ServedSlice::changed() {
   state_.version += 1;
+  if (args_.audit != nullptr) args_.audit->changed(args_.number, state_, in_version_);
   keep_cut();
 }
 

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "parallel/ps/audit/audit_log.h"
 #include "parallel/ps/participation.h"
 #include "parallel/ps/rules/aggregation.h"
 #include "parallel/ps/server/slice_state.h"
@@ -54,7 +55,9 @@ class ServedSlice {
     const ConsistencyRules* rules = nullptr;
     const AggregationRule* rule = nullptr;
     const SliceUpdate* update = nullptr;
-    ServedTensor tensor = {};  // it belongs to
+    ServedTensor tensor = {};   // it belongs to
+    AuditLog* audit = nullptr;  // is told what is in each version
+    int number = 0;             // of the slice, there
   };
   ServedSlice(Args args, SliceState state);
 
@@ -105,6 +108,7 @@ class ServedSlice {
   SliceState state_;
   std::map<std::int64_t, Clock> waiting_;               // by clock
   std::map<std::int64_t, std::vector<bool>> left_out_;  // of the last rounds: shards that were not waited for
+  std::vector<ShardClock> in_version_;                  // for the audit: what the next one is made of
   std::vector<float> combined_;
   std::vector<std::vector<float>> rooms_;
 };
