@@ -9,7 +9,7 @@
 
 #include "parallel/ps/audit/audit_check.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "support/job_fixture.h"
+#include "support/cluster_fixture.h"
 
 namespace trifold::test {
 namespace {
@@ -36,52 +36,13 @@ std::vector<int> members_of(int parent, const std::string& role) {
   return found;
 }
 
-class Cluster : public JobFixture {
+class Cluster : public ClusterFixture {
  protected:
-  // Dropout and batch norm: what depends on a sample's place in the batch must not depend on who computes it.
-  static Json cluster_job() {
-    Json job = small_job();
-    job["model"]["layers"] = Json::parse(R"([
-      {"id": "conv1", "type": "conv2d", "out": 8, "kernel": 3, "pad": 1}, {"id": "bn1", "type": "batch_norm"},
-      {"type": "relu"}, {"type": "max_pool", "kernel": 2}, {"type": "flatten"},
-      {"id": "drop", "type": "dropout", "p": 0.2}, {"id": "fc", "type": "linear", "out": 3}])");
-    job["data"]["train_samples"] = 20 * 32;
-    job["train"]["batch"] = 32;
-    job["train"]["epochs"] = 2;
-    job["train"]["bn_group"] = 8;
-    return job;
-  }
-  void SetUp() override { write_job(cluster_job()); }
-
   static std::vector<std::string> with_servers(int servers, int workers, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments = {"--set",     "plan.sync.type=ps",    "--servers", std::to_string(servers),
                                           "--workers", std::to_string(workers)};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
-  }
-
-  // Until a few steps are done.
-  void wait_for_steps(RunningProgram& program, const std::string& run) const {
-    const fs::path file = directory() / "runs" / run / "metrics.jsonl";
-    while (program.running() && (!fs::exists(file) || fs::file_size(file) < 500)) std::this_thread::sleep_for(1ms);
-  }
-
-  std::vector<double> losses(const std::string& run) const {
-    std::vector<double> found;
-    for (const Json& line : metrics(run))
-      if (line["phase"] == "train") found.push_back(line["loss"]);
-    return found;
-  }
-  // `unreported`: steps of which a killed worker may have kept its part of the loss to itself.
-  void expect_same_losses(const std::string& a, const std::string& b, double tolerance, int unreported = 0) const {
-    const std::vector<double> first = losses(a);
-    const std::vector<double> second = losses(b);
-    ASSERT_EQ(first.size(), second.size());
-    ASSERT_GT(first.size(), 10u);
-    for (std::size_t i = 0; i < first.size(); ++i) {
-      if (std::abs(first[i] - second[i]) > tolerance * first[i] && unreported-- > 0) continue;
-      ASSERT_NEAR(first[i], second[i], tolerance * first[i]) << "step " << i + 1;
-    }
   }
 };
 
@@ -324,16 +285,14 @@ TEST_F(ClusterThatChanges, AServerThatComesTakesAThirdWhileTrainingGoesOn) {
   wait_for_steps(program, "changed");
   const std::string words = text_of(fmt::format("/proc/{}/cmdline", members_of(program.process(), "server").at(0)));
   const std::string manager = words.substr(words.find("tcp://"));
-  fs::create_directory(directory() / "third");
-  RunningProgram third({.arguments = {"server", "--quiet", "--manager", manager.c_str(), "--audit", logs().string()},
-                        .directory = directory() / "third"});
+  const auto third = start({"server", "--quiet", "--manager", manager.c_str(), "--audit", logs().string()});
   const Owners before = owners_by_epoch(logs()).at(1);
   const Owners after = wait_for_owners_after(program, 1);
   const double moved = share_that_moved(before, after);
   EXPECT_GT(moved, 0.2);
   EXPECT_LT(moved, 0.5);
   expect_good_end(program);
-  EXPECT_EQ(third.wait(60s).exit_code, 0);
+  EXPECT_EQ(third->wait(60s).exit_code, 0);
 }
 
 TEST_F(ClusterThatChanges, AServerThatGoesLeavesItsThirdToTheOthers) {

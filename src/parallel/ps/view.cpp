@@ -1,5 +1,7 @@
 #include "parallel/ps/view.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "parallel/ps/json_fields.h"
@@ -51,12 +53,17 @@ std::vector<std::string> View::server_ids() const {
   return ids;
 }
 
+bool View::has(const MemberInfo& member) const {
+  return std::ranges::find(servers, member.id, &MemberInfo::id) != servers.end() ||
+         std::ranges::find(workers, member.id) != workers.end();
+}
+
 std::string to_text(const View& view) {
   Json servers = Json::array();
   for (const MemberInfo& server : view.servers) servers.push_back(to_json(server));
   Json json = {{"version", view.version},           {"epoch", view.epoch},          {"settled", view.settled},
                {"servers", std::move(servers)},     {"sources", view.sources},      {"workers", view.workers},
-               {"shard_owners", view.shard_owners}, {"stopped_by", view.stopped_by}};
+               {"shard_owners", view.shard_owners}, {"stopped_by", view.stopped_by}, {"begun_by", view.begun_by}};
   if (!view.leader.id.empty()) json["leader"] = to_json(view.leader);
   if (view.stop_clock) json["stop_clock"] = *view.stop_clock;
   if (view.over) json["over"] = true;
@@ -69,6 +76,7 @@ View view_from_text(const std::string& text) {
     View view{.version = integer_field(json, "version"),
               .epoch = integer_field(json, "epoch"),
               .settled = flag_field(json, "settled"),
+              .begun_by = text_field(json, "begun_by"),
               .sources = texts_field(json, "sources"),
               .workers = texts_field(json, "workers"),
               .shard_owners = texts_field(json, "shard_owners"),

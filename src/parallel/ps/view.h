@@ -11,6 +11,8 @@ namespace trifold {
 
 inline constexpr const char* kViewName = "view";
 inline constexpr const char* kJobName = "job";             // the resolved job, JSON
+inline constexpr const char* kProgressName = "progress";   // where the leading manager's training stands, for the next
+inline constexpr const char* kDoneName = "done";           // for a minute after a job: managers that stand by may go
 inline constexpr const char* kLeaderName = "leader";       // MemberInfo of the manager that leads; with its lease
 inline constexpr const char* kMembersPrefix = "members/";  // + id: MemberInfo of who is alive; with its lease
 
@@ -35,6 +37,9 @@ struct View {
   // whom each slice's state comes.
   bool settled = false;
   MemberInfo leader = {};  // the manager that wrote it
+  // The id of the manager that the job began with. Another one's: it was begun anew, from its last checkpoint, and what
+  // members know of before counts for nothing.
+  std::string begun_by = {};
   std::vector<MemberInfo> servers = {};
   std::vector<std::string> sources = {};        // by slice: id of the server (or manager) that has its newest state
   std::vector<std::string> workers = {};        // ids
@@ -44,6 +49,7 @@ struct View {
   bool over = false;  // everybody may go
 
   std::vector<std::string> server_ids() const;
+  bool has(const MemberInfo& member) const;  // a server or worker
   bool operator==(const View&) const = default;
 };
 

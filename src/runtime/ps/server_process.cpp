@@ -15,14 +15,21 @@ namespace {
 
 constexpr std::chrono::milliseconds kServerLook{50};
 constexpr std::chrono::seconds kPatienceForManager{60};
+constexpr std::chrono::seconds kBegunAnew{2};
 
-// Whoever was cut off may have missed the end of the job.
+// Whoever was cut off may have missed the end of the job. One that is begun anew is unknown for a moment only.
 bool job_is_gone(const ClusterAccess& access) {
+  const auto deadline = std::chrono::steady_clock::now() + kBegunAnew;
   try {
-    return !access.open_registry()->get(kJobName);
+    const std::unique_ptr<Registry> registry = access.open_registry();
+    while (!registry->get(kJobName)) {
+      if (std::chrono::steady_clock::now() > deadline) return true;
+      std::this_thread::sleep_for(kServerLook);
+    }
   } catch (const Unreachable&) {
-    return false;  // then the lease runs out as well, and it is asked again
+    // then the lease runs out as well, and it is asked again
   }
+  return false;
 }
 
 // One time in the cluster, from joining to leaving or being given up. True: the job is over.
@@ -42,22 +49,25 @@ bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox
   Membership membership(
       {.self = self, .valid_while_unreachable = options.access.etcd.empty(), .wake = [&mailbox] { mailbox.wake(); }},
       [&] { return options.access.open_registry(); });
-  const auto interrupted = [&] { return options.interrupt != nullptr && options.interrupt->load(); };
-  while (!membership.try_join()) {
-    if (interrupted()) return true;
-    std::this_thread::sleep_for(kServerLook);
-  }
+  if (!join_patiently(membership, options.interrupt)) return true;
   if (job_is_gone(options.access)) {
     membership.leave();
     return true;
   }
-  while (!interrupted()) {
+  std::string begun_by;  // the job that this server takes part in; what was there before it joined may be another
+  while (options.interrupt == nullptr || !options.interrupt->load()) {
     if (const auto view = membership.view()) {
       if (view->over) {
         server.note_the_end();
         break;
       }
-      server.follow(*view);
+      if (begun_by.empty() && view->has(self)) begun_by = view->begun_by;
+      if (!begun_by.empty() && view->begun_by != begun_by) {
+        spdlog::warn("the job was begun anew; {} joins anew, with nothing", self.id);
+        membership.leave();
+        return false;
+      }
+      if (!begun_by.empty()) server.follow(*view);
     }
     const std::optional<Received> received = mailbox.receive(kServerLook);
     // Whoever may have been given up for lost answers nobody: another may own its slices.
@@ -67,6 +77,7 @@ bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox
     }
     if (received) server.handle(*received);
     server.tick();
+    check_registry(membership);
   }
   membership.leave();
   return true;

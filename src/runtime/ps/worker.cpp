@@ -52,14 +52,15 @@ Worker::Worker(WorkerOptions options, ServerClient& client, ShardWork& work)
 }
 
 void Worker::set_view(const View& view) {
-  client_.set_view(view);
-  client_.set_manager(view.leader);
   bool over = false;
   {
     const std::lock_guard lock(mutex_);
     if (view.version > view_.version) view_ = view;
     over = view_.over;
   }
+  // After that: when the client drops what is beyond the end, this worker knows of it.
+  client_.set_view(view);
+  client_.set_manager(view.leader);
   changed_.notify_all();
   if (over) client_.stop();  // nobody answers any more
 }
@@ -149,6 +150,7 @@ void Worker::do_clock(int shard) {
     ClockExchange exchange(*this, shard, clock);
     const ShardWork::Result result = work_.compute(shard, clock, exchange);
     client_.flush();
+    if (beyond_end(clock)) return forget_pull();  // some of it was dropped: if the end is put off, it is done again
     const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
     report(shard, clock, result, elapsed.count());
     clocks_.at(shard) += 1;
@@ -160,6 +162,11 @@ void Worker::do_clock(int shard) {
     if (refused.code() != "stopped" || leaving_ || view_.over || clock < end_clock(view_)) throw;
     forget_pull();
   }
+}
+
+bool Worker::beyond_end(std::int64_t clock) {
+  const std::lock_guard lock(mutex_);
+  return clock >= end_clock(view_);
 }
 
 void Worker::begin_pull(int shard, std::int64_t clock) {

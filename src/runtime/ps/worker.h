@@ -75,6 +75,7 @@ class Worker {
   std::vector<int> owned_shards(const View& view) const;
   std::optional<int> next_shard();
   bool takes_over(const std::vector<int>& owned);
+  bool beyond_end(std::int64_t clock);
   std::int64_t end_clock(const View& view) const;
   void do_clock(int shard);
   void begin_pull(int shard, std::int64_t clock);

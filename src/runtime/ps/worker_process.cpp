@@ -28,12 +28,11 @@ Job job_for_worker(const WorkerProcessOptions& options) {
   return parse_job(wait_for_text(options.access, kJobName, kPatienceForJob), "the registry's job", overrides);
 }
 
-}  // namespace
-
-void run_worker_process(const WorkerProcessOptions& options) {
+// One time in the cluster, from joining to leaving. True: the job is over; false: it was begun anew.
+bool work(const WorkerProcessOptions& options) {
   const Job job = job_for_worker(options);
   const ServicePlan plan = service_from_text(job, wait_for_text(options.access, kServiceName, kPatienceForJob));
-  ModelWork work(job, open_split(job, Split::train));
+  ModelWork model_work(job, open_split(job, Split::train));
   MemberInfo self{.id = new_member_id("worker"), .role = "worker"};
   const std::unique_ptr<AuditLog> audit =
       options.audit.empty() ? nullptr : std::make_unique<AuditLog>(options.audit, self.id);
@@ -45,30 +44,33 @@ void run_worker_process(const WorkerProcessOptions& options) {
                        .audit = audit.get()});
   Worker worker({.id = self.id,
                  .participation = plan.participation(),
-                 .clocks = work.clocks(),
+                 .clocks = model_work.clocks(),
                  .pulls_every_shard = plan.sync.consistency != Consistency::sync},
-                client, work);
+                client, model_work);
   Membership membership({.self = self, .valid_while_unreachable = options.access.etcd.empty()},
                         [&] { return options.access.open_registry(); });
-  while (!membership.try_join()) {
-    if (options.interrupt != nullptr && options.interrupt->load()) return;
-    std::this_thread::sleep_for(kWorkerLook);
-  }
+  if (!join_patiently(membership, options.interrupt)) return true;
 
   // A worker that was given up for lost computes what others do as well: it may as well join again.
   std::atomic<bool> ended{false};
+  std::atomic<bool> begun_anew{false};
   std::exception_ptr failure;
   const auto follow = [&] {
     std::int64_t version = -1;
+    std::string begun_by;  // the job that this worker takes part in
     while (!ended) {
       const auto view = membership.view();
-      if (view && view->version != version) {
+      if (view && begun_by.empty() && view->has(self)) begun_by = view->begun_by;
+      if (view && !begun_by.empty() && view->begun_by != begun_by) {
+        if (!begun_anew.exchange(true)) spdlog::warn("the job was begun anew; {} joins anew", self.id);
+        worker.leave();
+      } else if (view && view->version != version && (!begun_by.empty() || view->over)) {
         version = view->version;
-        client.set_manager(view->leader);
         worker.set_view(*view);
       }
       if (options.interrupt != nullptr && options.interrupt->load()) worker.leave();
       if (!membership.lease_valid()) membership.try_join();  // or in a moment
+      check_registry(membership);
       std::this_thread::sleep_for(kWorkerLook);
     }
   };
@@ -92,6 +94,14 @@ void run_worker_process(const WorkerProcessOptions& options) {
   membership.leave();
   client.stop();
   if (failure) std::rethrow_exception(failure);
+  return !begun_anew;
+}
+
+}  // namespace
+
+void run_worker_process(const WorkerProcessOptions& options) {
+  while (!work(options)) {
+  }
 }
 
 }  // namespace trifold

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/checkpoint/training_state.h"
 #include "runtime/core/step_context.h"
 #include "runtime/train/folded_model.h"
 
@@ -36,6 +37,12 @@ class Learner {
   // Where the steps are done by others, they may be ahead: the number of steps after which training can end, if it is
   // to end now, after `steps` of them.
   virtual std::int64_t steps_until_end(std::int64_t steps) { return steps; }
+
+  // Training stands here, and what was done is safe as far as checkpoints are: whoever goes on when this process is lost
+  // needs nothing of before.
+  virtual void passed(const TrainingState& /*state*/) {}
+  // Whoever trained before us was asked to end it.
+  virtual bool asked_to_end() const { return false; }
 
   // Looking at the model changes what is trained: replicas that go their own ways become one.
   virtual bool looking_changes_it() const { return false; }

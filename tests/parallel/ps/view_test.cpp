@@ -16,6 +16,7 @@ View sample_view() {
           .epoch = 3,
           .settled = true,
           .leader = {.id = "m", .role = "manager", .address = "tcp://10.0.0.9:5"},
+          .begun_by = "m0",
           .servers = {{.id = "s1", .role = "server", .address = "tcp://10.0.0.1:5", .public_key = "k\"1\\"},
                       {.id = "s2", .role = "server", .address = "tcp://10.0.0.2:5", .public_key = ""}},
           .sources = {"s1", "s2", "m"},
@@ -49,6 +50,9 @@ TEST(View, ComesBackFromItsText) {
 
 TEST(View, KnowsItsServers) {
   EXPECT_EQ(sample_view().server_ids(), (std::vector<std::string>{"s1", "s2"}));
+  EXPECT_TRUE(sample_view().has({.id = "s2"}));
+  EXPECT_TRUE(sample_view().has({.id = "w1"}));
+  EXPECT_FALSE(sample_view().has({.id = "m"}));
 }
 
 TEST(View, RefusesDamagedText) {

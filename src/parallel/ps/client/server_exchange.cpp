@@ -17,7 +17,7 @@ constexpr milliseconds kLookEvery{20};      // for what is due again
 constexpr milliseconds kServerBehind{50};   // until a server that has not seen our view yet is asked again
 constexpr milliseconds kFullQueue{5};       // until a server that takes no more messages is tried again
 constexpr std::size_t kSlowLink = 1000;     // bytes a millisecond: so long what was sent may take to arrive
-constexpr std::size_t kReportsKept = 4096;  // while there is no manager
+constexpr std::size_t kReportsKept = 4096;  // for a manager that is not there yet
 
 }  // namespace
 
@@ -210,10 +210,13 @@ milliseconds ServerExchange::pause() const {
 // --- reports
 
 void ServerExchange::report_to(const MemberInfo& manager) {
-  if (manager.address == manager_address_) return;
+  if (manager.id == manager_id_) return;
   if (manager_ != 0) mailbox_.disconnect(manager_);
-  manager_address_ = manager.address;
+  manager_id_ = manager.id;
   manager_ = manager.address.empty() ? 0 : mailbox_.connect(manager.address, manager.public_key);
+  // The one before may have died with what it was told.
+  std::ranges::move(reports_, std::back_inserter(told_));
+  reports_ = std::exchange(told_, {});
 }
 
 void ServerExchange::report(nlohmann::json fields) {
@@ -222,7 +225,11 @@ void ServerExchange::report(nlohmann::json fields) {
 }
 
 void ServerExchange::send_reports() {
-  while (manager_ != 0 && !reports_.empty() && mailbox_.send(manager_, reports_.front())) reports_.pop_front();
+  while (manager_ != 0 && !reports_.empty() && mailbox_.send(manager_, reports_.front())) {
+    if (told_.size() == kReportsKept) told_.pop_front();
+    told_.push_back(std::move(reports_.front()));
+    reports_.pop_front();
+  }
 }
 
 // --- answers

@@ -99,9 +99,10 @@ class ServerExchange {
   std::deque<std::uint64_t> unsent_;                         // flights that are due now
   Clock::time_point next_look_ = {};                         // for flights that are due again
   std::uint64_t sent_again_ = 0;
-  std::string manager_address_;
+  std::string manager_id_;
   PeerId manager_ = 0;
-  std::deque<Message> reports_;
+  std::deque<Message> reports_;  // not sent yet
+  std::deque<Message> told_;     // to managers so far: the next one hears of it, too
 };
 
 }  // namespace trifold

@@ -81,6 +81,12 @@ bool Membership::lease_valid() const {
   return now_steady() < renewed_ + options_.lease || (options_.valid_while_unreachable && unreachable_);
 }
 
+std::chrono::seconds Membership::unreachable_for() const {
+  const std::lock_guard lock(mutex_);
+  if (!unreachable_ || lease_ == 0) return {};
+  return std::chrono::duration_cast<std::chrono::seconds>(now_steady() - renewed_);
+}
+
 LeaseId Membership::lease() const {
   const std::lock_guard lock(mutex_);
   return lease_;

@@ -49,6 +49,8 @@ class Membership {
   // By this machine's clock, from the moment the last renewal that succeeded was sent: never longer than the registry
   // thinks. False before join().
   bool lease_valid() const;
+  // Since the last renewal that was answered; 0 while they are, and before join().
+  std::chrono::seconds unreachable_for() const;
   LeaseId lease() const;  // 0: none, or it has run out
 
   std::shared_ptr<const View> view() const;        // null: there was none yet

@@ -176,6 +176,8 @@ void ParameterServer::handle_request(const Received& received) {
     case MessageKind::replicate:
       return take_replicas(received);
     case MessageKind::release:
+      // A manager that leads no more may have read what its successor has still to read.
+      if (received.message.fields.at("leader") != view_.leader.id) return;
       for (auto& [slice, owned] : owned_)
         if (owned.slice.release(received.message.fields.at("cut"))) changed(slice);
       return;
