@@ -285,16 +285,14 @@ TEST_F(ClusterThatChanges, AServerThatComesTakesAThirdWhileTrainingGoesOn) {
   wait_for_steps(program, "changed");
   const std::string words = text_of(fmt::format("/proc/{}/cmdline", members_of(program.process(), "server").at(0)));
   const std::string manager = words.substr(words.find("tcp://"));
-  fs::create_directory(directory() / "third");
-  RunningProgram third({.arguments = {"server", "--quiet", "--manager", manager.c_str(), "--audit", logs().string()},
-                        .directory = directory() / "third"});
+  const auto third = start({"server", "--quiet", "--manager", manager.c_str(), "--audit", logs().string()});
   const Owners before = owners_by_epoch(logs()).at(1);
   const Owners after = wait_for_owners_after(program, 1);
   const double moved = share_that_moved(before, after);
   EXPECT_GT(moved, 0.2);
   EXPECT_LT(moved, 0.5);
   expect_good_end(program);
-  EXPECT_EQ(third.wait(60s).exit_code, 0);
+  EXPECT_EQ(third->wait(60s).exit_code, 0);
 }
 
 TEST_F(ClusterThatChanges, AServerThatGoesLeavesItsThirdToTheOthers) {

@@ -73,12 +73,12 @@ struct ClusterHost::Parts {
   bool win_election(Registry& registry, const std::atomic<bool>& interrupt) {
     membership = std::make_unique<Membership>(MembershipOptions{.self = self, .wake = [this] { mailbox.wake(); }},
                                               [this] { return options.access.open_registry(); });
-    membership->join();
+    if (!join_patiently(*membership, &interrupt)) return false;
     const Election election(self);
     bool waited = false;
     while (!interrupt) {
       try {
-        if (!membership->lease_valid()) membership->join();
+        if (!membership->lease_valid() && !join_patiently(*membership, &interrupt)) return false;
         const bool leads = election.campaign(registry, membership->lease(), kLookAtLeader);
         const bool done = registry.get(kDoneName).has_value();
         if (waited && done) {

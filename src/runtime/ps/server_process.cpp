@@ -14,14 +14,21 @@ namespace {
 
 constexpr std::chrono::milliseconds kServerLook{50};
 constexpr std::chrono::seconds kPatienceForManager{60};
+constexpr std::chrono::seconds kBegunAnew{2};
 
-// Whoever was cut off may have missed the end of the job.
+// Whoever was cut off may have missed the end of the job. One that is begun anew is unknown for a moment only.
 bool job_is_gone(const ClusterAccess& access) {
+  const auto deadline = std::chrono::steady_clock::now() + kBegunAnew;
   try {
-    return !access.open_registry()->get(kJobName);
+    const std::unique_ptr<Registry> registry = access.open_registry();
+    while (!registry->get(kJobName)) {
+      if (std::chrono::steady_clock::now() > deadline) return true;
+      std::this_thread::sleep_for(kServerLook);
+    }
   } catch (const Unreachable&) {
-    return false;  // then the lease runs out as well, and it is asked again
+    // then the lease runs out as well, and it is asked again
   }
+  return false;
 }
 
 // One time in the cluster, from joining to leaving or being given up. True: the job is over.
