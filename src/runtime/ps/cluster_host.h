@@ -24,6 +24,7 @@ struct ClusterHostOptions {
   int servers = 1;                               // to start, or to wait for
   int workers = 1;
   int replacements = 0;  // of started ones that are lost, at most
+  int gpus_each = 0;     // that a started worker has to itself; 0: what it finds
   // Where the registry is kept so that this manager, started again, finds it; empty: it need not be found. Not of etcd.
   std::filesystem::path registry_file = {};
 };
