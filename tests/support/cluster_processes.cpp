@@ -33,6 +33,10 @@ std::vector<int> members_of(int parent, const std::string& role) {
   return found;
 }
 
+std::string command_line_of(int process) {
+  return proc_text(fmt::format("/proc/{}/cmdline", process));
+}
+
 void wait_for_steps(RunningProgram& program, const fs::path& run) {
   const fs::path file = run / "metrics.jsonl";
   while (program.running() && (!fs::exists(file) || fs::file_size(file) < 500)) std::this_thread::sleep_for(1ms);

@@ -39,6 +39,7 @@ struct ServerSync {
   bool half = false;          // 16 bits a number on the wire
   double keep = 1;            // share of a gradient that is pushed, the largest; the rest is kept for later pushes
   AggregationArgs rule = {};  // sync and federated
+  bool combine = false;       // workers of one host push what the rule makes of theirs, and pull once
   std::optional<FederatedRounds> federated = {};  // none: workers push gradients
 
   // Whether workers can have values that others do not have.

@@ -196,7 +196,7 @@ Json federated_json(const ServerSync& sync) {
                {"fraction", rounds.fraction}, {"local_epochs", rounds.local_epochs},
                {"servers", sync.servers},     {"wire", sync.half ? "fp16" : "fp32"},
                {"server", update.server},     {"server_lr", update.rate},
-               {"proximal", rounds.proximal}};
+               {"proximal", rounds.proximal}, {"combine", sync.combine ? "host" : "none"}};
   if (update.server == "fedavg") {
     json["server_momentum"] = update.momentum;
   } else {
@@ -213,7 +213,7 @@ Json servers_json(const ServerSync& sync) {
   Json json = {{"type", "ps"},           {"mode", name_of(sync.consistency)},
                {"workers", sync.shards}, {"servers", sync.servers},
                {"period", sync.period},  {"wire", sync.half ? "fp16" : "fp32"},
-               {"keep", sync.keep}};
+               {"keep", sync.keep},      {"combine", sync.combine ? "host" : "none"}};
   if (sync.consistency == Consistency::ssp) json["staleness"] = sync.staleness;
   if (sync.consistency == Consistency::sync) json["backup"] = sync.backup;
   json.update(rule_json(sync.rule));

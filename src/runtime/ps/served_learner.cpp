@@ -40,6 +40,11 @@ ServedLearner::ServedLearner(const Job& job, std::shared_ptr<const Dataset> trai
   state_names_ = plan_.update()->state_names();
 }
 
+void ServedLearner::initialize(std::uint64_t seed) {
+  model_.initialize(seed);
+  begins_ = true;
+}
+
 void ServedLearner::load(const SafetensorsFile& file) {
   model_.load(file, Model::Contents::model);
   bool lacks = false;
@@ -91,7 +96,8 @@ void ServedLearner::begin(std::int64_t epoch, std::int64_t step_of_epoch) {
   const Model::Snapshot snapshot = model_.snapshot(Model::Contents::model);
   for (const NamedTensor& tensor : snapshot.tensors()) shapes_.emplace(tensor.name, tensor.shape);
   manager_ = &cluster_.open(plan_);
-  manager_->offer(first_states());
+  using Offer = ClusterManager::Offer;
+  manager_->offer(first_states(), begins_ && steps_ > 0 ? Offer::clocks : Offer::model);
 }
 
 // The batch's loss is the mean over the samples of all shards that reported; a lost worker may have kept its own.

@@ -52,14 +52,15 @@ Worker::Worker(WorkerOptions options, ServerClient& client, ShardWork& work)
 }
 
 void Worker::set_view(const View& view) {
-  client_.set_view(view);
-  client_.set_manager(view.leader);
   bool over = false;
   {
     const std::lock_guard lock(mutex_);
     if (view.version > view_.version) view_ = view;
     over = view_.over;
   }
+  // After that: when the client drops what is beyond the end, this worker knows of it.
+  client_.set_view(view);
+  client_.set_manager(view.leader);
   changed_.notify_all();
   if (over) client_.stop();  // nobody answers any more
 }
@@ -155,6 +156,7 @@ void Worker::do_clock(int shard) {
     ClockExchange exchange(*this, shard, clock);
     const ShardWork::Result result = work_.compute(shard, clock, exchange);
     client_.flush();
+    if (beyond_end(clock)) return forget_pull();  // some of it was dropped: if the end is put off, it is done again
     const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
     report(shard, clock, result, elapsed.count());
     clocks_.at(shard) += 1;
@@ -207,6 +209,11 @@ void Worker::report_difference(int shard, std::int64_t clock, const std::optiona
   client_.report(std::move(fields));
 }
 
+bool Worker::beyond_end(std::int64_t clock) {
+  const std::lock_guard lock(mutex_);
+  return clock >= end_clock(view_);
+}
+
 void Worker::begin_pull(int shard, std::int64_t clock) {
   std::vector<PullInto> wanted;
   for (std::size_t i = 0; i < tensors_.size(); ++i)
@@ -233,10 +240,19 @@ void Worker::forget_pull() {
   pulled_clock_.reset();
 }
 
+ClientCounts Worker::counts() const {
+  ClientCounts counts = client_.counts();
+  if (options_.head == nullptr) return counts;
+  const HostHead::Traffic traffic = options_.head->traffic();
+  counts.sent_bytes += traffic.sent;
+  counts.received_bytes += traffic.received;
+  return counts;
+}
+
 void Worker::report(int shard, std::int64_t clock, const ShardWork::Result& result, double step_ms) {
   std::int64_t staleness = 0;
   for (const ServerTicket& ticket : tickets_) staleness = std::max(staleness, client_.staleness(ticket));
-  const ClientCounts counts = client_.counts();
+  const ClientCounts counts = this->counts();
   client_.report({{"shard", shard},
                   {"clock", clock},
                   {"loss", result.loss},

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "parallel/ps/client/server_client.h"
+#include "parallel/ps/head/host_head.h"
 #include "parallel/ps/participation.h"
 #include "parallel/ps/slices/slice.h"
 #include "parallel/ps/view.h"
@@ -58,8 +59,9 @@ class ShardWork {
 struct WorkerOptions {
   std::string id = {};
   Participation participation = {};
-  std::int64_t clocks = 0;        // after so many a shard is done
-  bool pulls_every_shard = true;  // false: all shards of a clock begin with the same values, which are pulled once
+  std::int64_t clocks = 0;         // after so many a shard is done
+  bool pulls_every_shard = true;   // false: all shards of a clock begin with the same values, which are pulled once
+  const HostHead* head = nullptr;  // of this worker: what it sends to servers is reported with the worker's own
 };
 
 class Worker {
@@ -83,6 +85,7 @@ class Worker {
   std::vector<int> owned_shards(const View& view) const;
   std::optional<int> next_shard();
   bool takes_over(const std::vector<int>& owned);
+  bool beyond_end(std::int64_t clock);
   std::int64_t end_clock(const View& view) const;
   void do_clock(int shard);
   std::optional<std::int64_t> clock_to_compare() const;
@@ -91,6 +94,7 @@ class Worker {
   void wait_for_values(const ServerTicket& ticket);
   void check_shards();
   void forget_pull();
+  ClientCounts counts() const;
   void report(int shard, std::int64_t clock, const ShardWork::Result& result, double step_ms);
   void report_difference(int shard, std::int64_t clock, const std::optional<NodeDifference>& difference);
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/checkpoint/training_state.h"
 #include "runtime/core/step_context.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/stop_rules.h"
@@ -40,6 +41,12 @@ class Learner {
 
   // Where nodes of a cluster train: what they say of the epoch whose steps have just been done. Asked once an epoch.
   virtual std::optional<NodeFigures> nodes_of_epoch() { return std::nullopt; }
+
+  // Training stands here, and what was done is safe as far as checkpoints are: whoever goes on when this process is lost
+  // needs nothing of before.
+  virtual void passed(const TrainingState& /*state*/) {}
+  // Whoever trained before us was asked to end it.
+  virtual bool asked_to_end() const { return false; }
 
   // Looking at the model changes what is trained: replicas that go their own ways become one.
   virtual bool looking_changes_it() const { return false; }

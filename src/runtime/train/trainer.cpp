@@ -41,13 +41,16 @@ struct Trainer::Parts {
         test_set(open_split(job, Split::test)),
         stop(job.train.stop) {
     options.progress = options.progress && speaks();
+    if (options.takes_over) options.mode = RunFolder::holds_run(run_path()) ? RunMode::resume : RunMode::fresh;
     if (options.mode != RunMode::overwrite) open_folder();
     job.model.class_weights = loss_class_weights(job, *train_set);
     learner = options.make_learner ? options.make_learner(job, train_set)
                                    : std::make_unique<FoldedLearner>(job, train_set, options.world);
     classifies = !is_regression(job);
     state.seed = job.train.seed;
-    if (options.mode == RunMode::resume)
+    if (options.takes_over)
+      take_over();
+    else if (options.mode == RunMode::resume)
       restore();
     else
       learner->initialize(job.train.seed);
@@ -70,6 +73,7 @@ struct Trainer::Parts {
     const CheckpointRules& rules = job.train.checkpoint;
     writer.emplace(CheckpointWriter::Args{
         .directory = folder->checkpoints(), .shard_bytes = rules.shard_bytes, .keep = static_cast<int>(rules.keep)});
+    learner->passed(state_now());
   }
 
   // In a world one process speaks for all.
@@ -77,9 +81,11 @@ struct Trainer::Parts {
 
   void open_folder() {
     if (!speaks()) return;
-    folder.emplace(RunFolder::Args{
-        .root = options.runs, .name = options.name.empty() ? job.name : options.name, .mode = options.mode});
+    folder.emplace(RunFolder::Args{.root = options.runs, .name = run_name(), .mode = options.mode});
   }
+
+  const std::string& run_name() const { return options.name.empty() ? job.name : options.name; }
+  std::filesystem::path run_path() const { return options.runs / run_name(); }
 
   void open_logs() {
     const bool resumed = options.mode == RunMode::resume;
@@ -125,17 +131,37 @@ struct Trainer::Parts {
     if (state.position_in_epoch % job.train.batch != 0)
       fail_input("{} was made with another train.batch than {}", checkpoint->file.string(), job.train.batch);
     learner->load(checkpoint->contents);
+    saved_step = state.step;
+    go_on_from_state();
+    if (options.progress)
+      progress->say(fmt::format("resumed from {} ({} epochs, {} steps done)", checkpoint->file.string(), state.epoch,
+                                state.step));
+  }
+
+  // The model is with those who do the steps; a checkpoint of just this step would do as well.
+  void take_over() {
+    std::optional<Checkpoint> checkpoint;
+    if (options.mode == RunMode::resume) checkpoint = find_checkpoint();
+    state = *options.takes_over;
+    if (checkpoint && checkpoint->state.step == state.step) {
+      learner->load(checkpoint->contents);
+      saved_step = state.step;
+    } else {
+      learner->initialize(job.train.seed);
+    }
+    go_on_from_state();
+    if (options.progress)
+      progress->say(fmt::format("takes over after {} epochs, {} steps", state.epoch, state.step));
+  }
+
+  void go_on_from_state() {
     stop.restore(state.counters);
     epoch_loss = counter("epoch.loss");
     epoch_correct = counter("epoch.correct");
     trained_seconds = counter("trained_seconds");
-    saved_step = state.step;
     evaluated_step = static_cast<std::int64_t>(counter("evaluated.step"));
     outcome.train_loss = counter("train_loss");
     if (evaluated_step == state.step) report(Score{counter("evaluated.loss"), counter("evaluated.accuracy")});
-    if (options.progress)
-      progress->say(fmt::format("resumed from {} ({} epochs, {} steps done)", checkpoint->file.string(), state.epoch,
-                                state.step));
   }
 
   double counter(const char* key) const {
@@ -143,9 +169,7 @@ struct Trainer::Parts {
     return found == state.counters.end() ? 0.0 : found->second;
   }
 
-  // Training waits while the state is copied, and for the write of the checkpoint before.
-  void save() {
-    const auto begin = Clock::now();
+  const TrainingState& state_now() {
     state.counters = stop.state();
     state.counters["epoch.loss"] = epoch_loss;
     state.counters["epoch.correct"] = epoch_correct;
@@ -154,11 +178,17 @@ struct Trainer::Parts {
     state.counters["evaluated.step"] = static_cast<double>(evaluated_step);
     if (outcome.test_loss) state.counters["evaluated.loss"] = *outcome.test_loss;
     if (outcome.test_accuracy) state.counters["evaluated.accuracy"] = *outcome.test_accuracy;
+    return state;
+  }
+
+  // Training waits while the state is copied, and for the write of the checkpoint before.
+  void save() {
+    const auto begin = Clock::now();
     if (speaks()) writer->finish();  // first, so that there is one copy at a time
     auto snapshot = std::make_shared<Model::Snapshot>(learner->snapshot(Model::Contents::model_and_optimizer));
     if (speaks()) {
       snapshot->own();
-      writer->begin(state, snapshot->tensors(), snapshot);
+      writer->begin(state_now(), snapshot->tensors(), snapshot);
       if (options.live != nullptr) options.live->writes_checkpoint(state.step);
     }
     saved_step = state.step;
@@ -204,8 +234,9 @@ struct Trainer::Parts {
     epoch_images += images;
     run_seconds += seconds;
     run_images += images;
-    std::vector<Metric> values = {
-        {"learning_rate", rate}, {"images_per_s", static_cast<double>(images) / seconds}, {"time_s", trained_seconds}};
+    std::vector<Metric> values = {{"learning_rate", rate},
+                                  {"images_per_s", static_cast<double>(images) / seconds},
+                                  {"time_s", trained_seconds}};
     const auto scale = learner->loss_scale();
     if (scale) {
       next_scale = scale->scale;
@@ -413,8 +444,8 @@ struct Trainer::Parts {
 
   // Trains until something says stop; the rule's name.
   std::string train(const std::function<void(const EpochSummary&)>& on_epoch) {
-    Wish wish = Wish::none;
-    std::int64_t last_step = -1;  // of a wish to stop
+    Wish wish = learner->asked_to_end() ? Wish::interrupt : Wish::none;
+    std::int64_t last_step = wish == Wish::none ? -1 : learner->steps_until_end(state.step);  // of a wish to stop
     while (state.epoch < job.train.epochs) {
       while (state.position_in_epoch < steps_per_epoch * job.train.batch) {
         if (last_step < 0) {
@@ -426,7 +457,10 @@ struct Trainer::Parts {
         show_progress();
         if (writer) writer->check();
         if (options.live != nullptr && writer && !writer->writing()) options.live->wrote_checkpoint();
-        if (state.position_in_epoch < steps_per_epoch * job.train.batch && time_to_save()) save();
+        if (state.position_in_epoch < steps_per_epoch * job.train.batch && time_to_save()) {
+          save();
+          learner->passed(state_now());
+        }
       }
       const EpochSummary summary = finish_epoch();
       say(summary);
@@ -437,6 +471,7 @@ struct Trainer::Parts {
       if (nodes) log_nodes(*nodes, summary.epoch);
       if (rule) return *rule;
       if (time_to_save()) save();
+      learner->passed(state_now());
     }
     return "epochs";
   }

@@ -7,26 +7,31 @@
 namespace trifold {
 namespace {
 
-// Without a copy where the encodings lie one after the other, as they do until their slices go apart.
+// They lie one after the other until their slices go apart.
 Payload join_encodings(const std::vector<SliceWork>& work) {
-  if (work.empty()) return {};
+  std::vector<Payload> encodings;
+  encodings.reserve(work.size());
+  for (const SliceWork& item : work) encodings.push_back(item.encoded);
+  return join(encodings);
+}
+
+}  // namespace
+
+Payload join(std::span<const Payload> parts) {
+  if (parts.empty()) return {};
   std::size_t total = 0;
   bool adjacent = true;
-  const Payload& first = work.front().encoded;
-  for (const SliceWork& item : work) {
-    adjacent = adjacent && item.encoded.owner() == first.owner() &&
-               item.encoded.bytes().data() == first.bytes().data() + total;
-    total += item.encoded.size();
+  const Payload& first = parts.front();
+  for (const Payload& part : parts) {
+    adjacent = adjacent && part.owner() == first.owner() && part.bytes().data() == first.bytes().data() + total;
+    total += part.size();
   }
   if (adjacent) return {first.owner(), {first.bytes().data(), total}};
   std::vector<std::byte> joined;
   joined.reserve(total);
-  for (const SliceWork& item : work)
-    joined.insert(joined.end(), item.encoded.bytes().begin(), item.encoded.bytes().end());
+  for (const Payload& part : parts) joined.insert(joined.end(), part.bytes().begin(), part.bytes().end());
   return Payload::own(std::move(joined));
 }
-
-}  // namespace
 
 Placement placement_of(const View& view, const std::vector<ServedTensor>& tensors, const std::vector<Slice>& slices) {
   Placement placement{.view = view, .owner = {}};
@@ -64,6 +69,8 @@ Message message_of(const Request& request, std::uint64_t id, std::int64_t epoch)
     return message;
   }
   message.fields["shard"] = request.shard;
+  if (!request.shards.empty()) message.fields["shards"] = request.shards;
+  if (request.again) message.fields["again"] = true;
   message.fields["clock"] = request.clock;
   if (request.kind == MessageKind::pull) return message;
   message.fields["weight"] = request.weight;

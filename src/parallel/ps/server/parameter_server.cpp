@@ -1,6 +1,7 @@
 #include "parallel/ps/server/parameter_server.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -100,11 +101,20 @@ PeerId ParameterServer::peer_of(const MemberInfo& member) {
 
 void ParameterServer::own(int slice, SliceState state) {
   held_.erase(slice);
+  if (args_.audit != nullptr) {
+    const std::string& source = view_.sources.at(static_cast<std::size_t>(slice));
+    args_.audit->owns(slice, state,
+                      {.epoch = epoch_,
+                       .from = source,
+                       .first = std::ranges::find(view_.servers, source, &MemberInfo::id) == view_.servers.end()});
+  }
   const SlicePlace& place = places_[static_cast<std::size_t>(slice)];
   owned_.emplace(slice, Owned{ServedSlice({.rules = &args_.rules,
                                            .rule = args_.rule.get(),
                                            .update = args_.update.get(),
-                                           .tensor = args_.layout.tensor_of(slice)},
+                                           .tensor = args_.layout.tensor_of(slice),
+                                           .audit = args_.audit,
+                                           .number = slice},
                                           std::move(state))});
   if (place.replica < 0) return;
   replication_->add(slice, peer_of(view_.servers[static_cast<std::size_t>(place.replica)]));
@@ -141,6 +151,11 @@ void ParameterServer::tick() {
   if (replication_) replication_->send_due();
 }
 
+void ParameterServer::note_the_end() const {
+  if (args_.audit == nullptr) return;
+  for (const auto& [slice, owned] : owned_) args_.audit->ends_with(slice, owned.slice.state(), epoch_);
+}
+
 // --- messages
 
 void ParameterServer::handle(const Received& received) {
@@ -167,6 +182,8 @@ void ParameterServer::handle_request(const Received& received) {
     case MessageKind::replicate:
       return take_replicas(received);
     case MessageKind::release:
+      // A manager that leads no more may have read what its successor has still to read.
+      if (received.message.fields.at("leader") != view_.leader.id) return;
       for (auto& [slice, owned] : owned_)
         if (owned.slice.release(received.message.fields.at("cut"))) changed(slice);
       if (rounds_) rounds_->pushes_came();  // some may have waited for it
@@ -230,6 +247,11 @@ void ParameterServer::take_push(const Received& received) {
                  .clock = message.fields.at("clock"),
                  .weight = message.fields.at("weight"),
                  .rate = message.fields.at("rate")};
+  push.shards = message.fields.value("shards", std::vector<int>());
+  if (!push.shards.empty() && (push.shards.size() < 2 || push.shards.front() != push.shard ||
+                               std::ranges::adjacent_find(push.shards, std::greater_equal()) != push.shards.end() ||
+                               push.shards.back() >= args_.rules.shards()))
+    return refuse(received, "bad", "a push of several shards that are not there, or not in their order");
   if (sizes.size() != slices.size() || push.shard < 0 || push.shard >= args_.rules.shards() || push.clock < 0 ||
       !(push.weight > 0))
     return refuse(received, "bad", "a push of no such shard, clock, weight or sizes");
@@ -265,6 +287,10 @@ bool ParameterServer::take_push_of_slice(const Received& received, std::uint64_t
   }
   if (taken == Taken::too_far) {
     refuse(received, "clock", fmt::format("clock {} of shard {} is too far ahead", owed.clock, owed.shard));
+    return false;
+  }
+  if (taken == Taken::overlaps) {
+    refuse(received, "apart", fmt::format("some of its shards' pushes of clock {} are here already", owed.clock));
     return false;
   }
   counts_.repeated += taken == Taken::repeated ? 1 : 0;

@@ -31,6 +31,7 @@ class ParameterServer {
     std::shared_ptr<const SliceUpdate> update = {};
     bool half_answers = false;  // values travel in 16 bits
     Mailbox* mailbox = nullptr;
+    AuditLog* audit = nullptr;  // none: nothing is written down
   };
   explicit ParameterServer(Args args);
 
@@ -38,6 +39,9 @@ class ParameterServer {
   void handle(const Received& received);
   // Now and then: asks again for what has not come.
   void tick();
+
+  // The job is done: what is here is how it ended.
+  void note_the_end() const;
 
   // The newest view does without this server: what it holds is worth nothing any more.
   bool deposed() const { return deposed_; }

@@ -30,7 +30,8 @@ ServedSlice::ServedSlice(Args args, SliceState state) : args_(std::move(args)), 
 }
 
 ServedSlice::Taken ServedSlice::push(SlicePush push) {
-  const int shard = push.shard;
+  check_combined(push);
+  const int shard = push.shard;  // of several: rounds are complete for all shards at once
   const std::int64_t clock = push.clock;
   if (contains(shard, clock)) {
     const auto round = left_out_.find(clock);
@@ -40,14 +41,36 @@ ServedSlice::Taken ServedSlice::push(SlicePush push) {
   // What is wrong with it is found now, before anything has changed.
   std::vector<float> numbers_of_it;
   numbers(push, numbers_of_it);
-  // One that is compared with others stays as it was: a liar might say something else once it is believed.
-  if (args_.rule->needs_distances())
-    waiting_[clock].try_emplace(shard, std::move(push));
-  else
-    waiting_[clock].insert_or_assign(shard, std::move(push));
+  const std::size_t here = waiting_of(push);
+  if (here == push.all_shards().size()) return Taken::waits;
+  if (here > 0) return Taken::overlaps;
+  waiting_[clock].insert_or_assign(shard, std::move(push));
   while (advance()) {
   }
   return contains(shard, clock) ? Taken::applied : Taken::waits;
+}
+
+void ServedSlice::check_combined(const SlicePush& push) const {
+  if (push.shards.empty()) return;
+  const ConsistencyRules& rules = *args_.rules;
+  if (rules.mode != ConsistencyRules::Mode::sync || rules.backup > 0 || !args_.rule->combines_in_parts() || moves_on())
+    fail_runtime("pushes of several shards in one are for rounds of all shards that are averaged");
+  const std::vector<bool> expected = rules.participation.in_round(push.clock);
+  for (const int shard : push.shards)
+    if (!expected[static_cast<std::size_t>(shard)])
+      fail_runtime("shard {} does not take part in round {}", shard, push.clock);
+}
+
+// How many of its shards' pushes are here, by themselves or in others.
+std::size_t ServedSlice::waiting_of(const SlicePush& push) const {
+  const auto of_clock = waiting_.find(push.clock);
+  if (of_clock == waiting_.end()) return 0;
+  const auto is_here = [&](int shard) {
+    return of_clock->second.contains(shard) || std::ranges::any_of(of_clock->second, [&](const auto& entry) {
+             return std::ranges::binary_search(entry.second.shards, shard);
+           });
+  };
+  return static_cast<std::size_t>(std::ranges::count_if(push.all_shards(), is_here));
 }
 
 bool ServedSlice::ready_for(std::int64_t clock) const {
@@ -97,23 +120,30 @@ bool ServedSlice::complete_round() {
   const std::vector<bool> expected = args_.rules->participation.in_round(round);
   std::vector<Contribution> contributions;
   std::vector<bool> left_out = expected;
+  int here = 0;
   rooms_.resize(expected.size());
   const bool chooses = args_.rule->needs_distances();
+  in_version_.clear();
   for (const auto& [shard, push] : pushed->second) {
     const auto at = static_cast<std::size_t>(shard);
     if (!expected[at]) continue;
-    left_out[at] = false;
+    const auto shards = static_cast<int>(push.all_shards().size());
+    for (const int each : push.all_shards()) {
+      left_out[static_cast<std::size_t>(each)] = false;
+      if (args_.audit != nullptr) in_version_.push_back({each, round});
+    }
+    here += shards;
     if (chooses) continue;
-    contributions.push_back({.values = numbers(push, rooms_[at]).data(), .weight = push.weight});
+    contributions.push_back({.values = numbers(push, rooms_[at]).data(), .weight = push.weight, .shards = shards});
   }
-  if (std::ranges::count(expected, true) - std::ranges::count(left_out, true) < args_.rules->needed()) return false;
+  if (here < args_.rules->needed()) return false;
   combined_.resize(state_.values->size());
   double rate = pushed->second.begin()->second.rate;
   if (chooses) {
     const SlicePush* chosen = combine_chosen(pushed->second);
     if (chosen == nullptr) return false;
     rate = chosen->rate;  // others may lie
-  } else if (!args_.tensor.trained && args_.tensor.keeps > 0) {
+  } else if (moves_on()) {
     move_on(contributions);
   } else {
     args_.rule->combine(contributions, combined_);
@@ -197,6 +227,7 @@ bool ServedSlice::apply_next_of(int shard) {
     for (std::size_t i = 0; i < combined_.size(); ++i) combined_[i] = now[i] + share * (combined_[i] - now[i]);
   }
   apply(combined_, push->second.rate);
+  if (args_.audit != nullptr) in_version_ = {{shard, clock}};
   ++clock;
   of_clock->second.erase(push);
   if (of_clock->second.empty()) waiting_.erase(of_clock);
@@ -234,6 +265,7 @@ std::span<const float> ServedSlice::numbers(const SlicePush& push, std::vector<f
 
 void ServedSlice::changed() {
   state_.version += 1;
+  if (args_.audit != nullptr) args_.audit->changed(args_.number, state_, in_version_);
   keep_cut();
 }
 
