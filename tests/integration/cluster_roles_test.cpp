@@ -1,5 +1,5 @@
-// The members of a cluster one by one, as on several machines: named by a cluster file or TF_CONFIG, as the tutorials of
-// parameter servers have it, and workers that are folded themselves.
+// The members of a cluster one by one, as on several machines: named by a cluster file or TF_CONFIG, as the tutorials
+// of parameter servers have it, and workers that are folded themselves.
 #include <fmt/format.h>
 
 #include "support/cluster_fixture.h"

@@ -58,6 +58,10 @@ std::string RunningProgram::output() const {
   return text_of(out_file_);
 }
 
+std::string RunningProgram::errors() const {
+  return text_of(err_file_);
+}
+
 void RunningProgram::send(int signal) const {
   if (!ended_) ::kill(process_, signal);
 }

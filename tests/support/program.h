@@ -35,6 +35,7 @@ class RunningProgram {
   bool running();
   int process() const { return process_; }  // its id
   std::string output() const;               // so far
+  std::string errors() const;               // likewise
   void send(int signal) const;
   // Kills it when the time is over: the result then says signal 9.
   ProgramResult wait(std::chrono::seconds timeout = std::chrono::seconds(900));

@@ -31,11 +31,8 @@ std::string ClusterAccess::manager_key() const {
 
 std::unique_ptr<Registry> ClusterAccess::open_registry() const {
   if (!etcd.empty()) return std::make_unique<EtcdRegistry>(EtcdRegistryOptions{.endpoints = etcd, .job = job});
-  return std::make_unique<ManagerRegistry>(
-      ManagerRegistryOptions{.address = manager,
-                             .public_key = manager_key(),
-                             .credentials = credentials(),
-                             .patience = kPatienceForAnswer});
+  return std::make_unique<ManagerRegistry>(ManagerRegistryOptions{
+      .address = manager, .public_key = manager_key(), .credentials = credentials(), .patience = kPatienceForAnswer});
 }
 
 bool join_patiently(Membership& membership, const std::atomic<bool>* interrupt) {

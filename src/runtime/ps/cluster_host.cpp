@@ -51,8 +51,8 @@ struct ClusterHost::Parts {
   struct Child {
     ChildProcess process;
     const std::vector<std::string>* command;
-    std::string name;                        // "worker 2"
-    std::vector<std::string> variables;      // of its environment, "NAME=value"
+    std::string name;                    // "worker 2"
+    std::vector<std::string> variables;  // of its environment, "NAME=value"
   };
 
   Parts(const Job& given, ClusterHostOptions given_options)

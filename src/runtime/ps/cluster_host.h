@@ -1,6 +1,7 @@
 // The manager's process: keeps the registry, unless etcd does, leads the cluster, and starts servers and workers on
 // this machine where that is asked for. Those that are lost may be replaced. The others go on when the manager is lost:
-// with etcd another one that stood by leads them then, without it the same one, started again, from its registry's file.
+// with etcd another one that stood by leads them then, without it the same one, started again, from its registry's
+// file.
 #pragma once
 
 #include <atomic>

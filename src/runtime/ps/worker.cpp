@@ -260,6 +260,7 @@ void Worker::report(int shard, std::int64_t clock, const ShardWork::Result& resu
                   {"samples", result.samples},
                   {"step_ms", step_ms},
                   {"staleness", staleness},
+                  {"late", counts.late_pushes - reported_.late_pushes},
                   {"sent_bytes", counts.sent_bytes - reported_.sent_bytes},
                   {"received_bytes", counts.received_bytes - reported_.received_bytes},
                   {"peak_bytes", peak_process_bytes()}});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -150,8 +151,7 @@ struct Trainer::Parts {
       learner->initialize(job.train.seed);
     }
     go_on_from_state();
-    if (options.progress)
-      progress->say(fmt::format("takes over after {} epochs, {} steps", state.epoch, state.step));
+    if (options.progress) progress->say(fmt::format("takes over after {} epochs, {} steps", state.epoch, state.step));
   }
 
   void go_on_from_state() {
@@ -234,14 +234,14 @@ struct Trainer::Parts {
     epoch_images += images;
     run_seconds += seconds;
     run_images += images;
-    std::vector<Metric> values = {{"learning_rate", rate},
-                                  {"images_per_s", static_cast<double>(images) / seconds},
-                                  {"time_s", trained_seconds}};
+    std::vector<Metric> values = {
+        {"learning_rate", rate}, {"images_per_s", static_cast<double>(images) / seconds}, {"time_s", trained_seconds}};
     const auto scale = learner->loss_scale();
     if (scale) {
       next_scale = scale->scale;
       values.insert(values.end(), {{"loss_scale", scale->scale}, {"skipped_updates", scale->skipped}});
     }
+    std::ranges::move(learner->metrics_of_step(), std::back_inserter(values));
     log("train", loss, correct / static_cast<double>(train.batch), std::move(values));
     tell_view(loss, scale);
   }
@@ -480,6 +480,8 @@ struct Trainer::Parts {
     if (speaks()) outcome.folder = folder->path();
     outcome.epochs = state.epoch;
     outcome.stopped_by = train(on_epoch);
+    if (options.progress)
+      for (const std::string& line : learner->closing_lines()) progress->say(line);
     progress.reset();  // the bar's line ends
     live_does(LiveBoard::Doing::ending);
     if (state.position_in_epoch > 0)

@@ -1,11 +1,14 @@
 #include "parallel/ps/head/host_head.h"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
+
+#include <spdlog/spdlog.h>
 
 #include "parallel/ps/client/server_exchange.h"
 #include "parallel/ps/head/pull_share.h"
@@ -75,9 +78,21 @@ struct HostHead::Parts final : RequestRelay {
   void follow(std::shared_ptr<const Placement> placement) {
     version = placement->view.version;
     gather.expect(placement->view.shards_through(options.worker));
-    if (placement->view.head_of(options.worker) == nullptr) share.forget();
+    tell_of(placement->view);
     exchange.follow(std::move(placement));
     for (const Received& request : std::exchange(early, {})) take(request);
+  }
+
+  void tell_of(const View& view) {
+    const auto own =
+        std::ranges::find(view.heads, options.worker, [](const HeadOfHost& head) { return head.member.id; });
+    const std::size_t now = own == view.heads.end() ? 0 : own->workers.size();
+    if (now == 0) share.forget();
+    if (now == std::exchange(workers, now)) return;
+    if (now == 0)
+      spdlog::info("{} no longer speaks to servers for its host", options.worker);
+    else
+      spdlog::info("{} speaks to servers for the {} workers of its host", options.worker, now);
   }
 
   // What has come together goes on, and who is owed an answer gets it. Where it does not reach a worker, that asks
@@ -206,6 +221,7 @@ struct HostHead::Parts final : RequestRelay {
   PushGather gather;
   PullShare share;
   std::int64_t version = -1;  // of the view
+  std::size_t workers = 0;    // that speak to servers through this
   std::vector<Received> early;
   std::atomic<std::uint64_t> sent = 0;
   std::atomic<std::uint64_t> received = 0;

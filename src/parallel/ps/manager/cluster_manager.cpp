@@ -262,6 +262,7 @@ void ClusterManager::take_report(const Message& message) {
                      .samples = message.fields.at("samples"),
                      .step_ms = message.fields.at("step_ms"),
                      .staleness = message.fields.at("staleness"),
+                     .late = message.fields.at("late"),
                      .sent_bytes = message.fields.at("sent_bytes"),
                      .received_bytes = message.fields.at("received_bytes"),
                      .peak_bytes = message.fields.at("peak_bytes"),

@@ -34,7 +34,8 @@ struct ShardReport {
   double correct = 0;
   std::int64_t samples = 0;
   double step_ms = 0;
-  std::int64_t staleness = 0;
+  std::int64_t staleness = 0;       // of the values it computed with: clocks that the slowest shard was behind
+  std::int64_t late = 0;            // slices that came when their round had ended without them, since it last reported
   std::int64_t sent_bytes = 0;      // by its worker since it last reported, of any shard
   std::int64_t received_bytes = 0;  // likewise
   std::int64_t peak_bytes = 0;      // of the worker's process so far
