@@ -85,6 +85,7 @@ class NodesThatStop : public ClusterSemantics {
     job["data"]["shard"] = "kfold";
     job["train"]["epochs"] = 60;
     job["train"]["batch"] = 25;
+    job["train"]["schedule"] = {{"type", "cosine"}};  // so that at last nobody goes far
     return job;
   }
   // The figures of the nodes, epoch by epoch.

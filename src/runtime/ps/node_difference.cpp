@@ -56,11 +56,11 @@ double mean_kl(std::span<const float> node, std::span<const float> common, std::
     for (std::size_t k = 0; k < width; ++k) {
       const double ours_here = ours[k] - our_sum;
       const double theirs_here = theirs[k] - their_sum;
-      if (ours_here > -std::numeric_limits<double>::infinity())  // 0 log 0 is 0
+      if (ours_here != -std::numeric_limits<double>::infinity())  // 0 log 0 is 0
         sum += std::exp(ours_here) * (ours_here - theirs_here);
     }
   }
-  return or_infinite(std::max(0.0, sum * static_cast<double>(classes) / static_cast<double>(node.size())));
+  return std::max(0.0, or_infinite(sum * static_cast<double>(classes) / static_cast<double>(node.size())));
 }
 
 }  // namespace trifold
