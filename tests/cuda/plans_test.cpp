@@ -101,7 +101,7 @@ TEST_F(CudaPlans, WorkersOfParameterServersHaveAGpuEach) {
     train({"--name", "gpus", "--force", "--devices", "cuda", "--plan", plan});
     expect_same_losses("cpu", "gpus");
   }
-  EXPECT_TRUE(says(refusal({"train", "job.json", "--devices", "cuda", "--plan", "ps,workers=8"}), "8 ranks"));
+  EXPECT_TRUE(says(refusal({"train", "job.json", "--devices", "cuda", "--plan", "ps,workers=4,tp=2"}), "8 ranks"));
 }
 
 // Each process has its GPU; NCCL goes between processes.

@@ -1,5 +1,8 @@
 // Workers of one host push as one: the same training for a part of the bytes, whoever is lost.
+#include <algorithm>
 #include <csignal>
+#include <fstream>
+#include <iterator>
 #include <numeric>
 #include <thread>
 
@@ -40,10 +43,14 @@ class CombineTest : public ClusterFixture {
   }
 
   static bool is_head(const RunningProgram& worker) {
-    return worker.errors().find("speaks to servers for the 2 workers of its host") != std::string::npos;
+    return worker.errors().find("speaks to servers for 2 workers of its host") != std::string::npos;
   }
-  static void end(Programs& members, std::size_t which) {
+  // In the midst of training.
+  void end(Programs& members, std::size_t which) {
+    wait_for_steps(*manager_, "job");
     members[which]->send(SIGKILL);
+    std::ifstream lines(directory() / "runs/job/metrics.jsonl");
+    EXPECT_LT(std::count(std::istreambuf_iterator<char>(lines), {}, '\n'), 80);
     members[which]->wait();
     members.erase(members.begin() + static_cast<std::ptrdiff_t>(which));
   }
@@ -71,7 +78,7 @@ TEST_F(CombineTest, TwoHostsOfTwoWorkersTrainLikeAllReduce) {
 // With all it held; the other worker of its host goes on with the servers themselves, or through itself.
 TEST_F(CombineTest, AKilledHeadChangesNothing) {
   start_cluster();
-  wait_for_steps(*manager_, "job");
+  wait_for_steps(*manager_, "job");  // by then everybody knows
   const auto head = std::ranges::find_if(workers_, [](const auto& worker) { return is_head(*worker); });
   ASSERT_NE(head, workers_.end());
   end(workers_, static_cast<std::size_t>(head - workers_.begin()));
@@ -89,7 +96,6 @@ TEST_F(CombineTest, AKilledWorkerOfAHeadChangesNothing) {
 
 TEST_F(CombineTest, AKilledServerChangesNothing) {
   start_cluster();
-  wait_for_steps(*manager_, "job");
   end(servers_, 0);
   expect_as_all_reduce();
 }

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include <spdlog/spdlog.h>
+
 #include "parallel/ps/slices/gradient_codec.h"
 
 namespace trifold {
@@ -58,6 +60,7 @@ void ServerExchange::connect_servers() {
   if (head != nullptr) {
     const auto known = peers_.find(head->id);
     servers_.push_back(known != peers_.end() ? known->second : connect(*head));
+    head_heard_ = known != peers_.end() && head_heard_;
     peers[head->id] = servers_.back();
   }
   for (const auto& [id, lines] : peers_)
@@ -184,6 +187,7 @@ bool ServerExchange::send(std::uint64_t id, Flight& flight) {
   flight.request.again = flight.request.again || flight.sent;
   Message message = message_of(flight.request, id, placement_->view.epoch);
   if (flight.server == head_) message.fields["view"] = placement_->view.version;
+  if (flight.server == head_ && flight.sent) doubt_head();
   const std::uint64_t sent_before = mailbox_.counts().sent_bytes;
   if (!mailbox_.send(line_of(flight), message)) return false;
   if (flight.server == head_) head_traffic_.sent += mailbox_.counts().sent_bytes - sent_before;
@@ -264,15 +268,23 @@ void ServerExchange::send_reports() {
 
 // --- answers
 
-void ServerExchange::count_head_traffic(PeerId from) {
+void ServerExchange::hear_head(PeerId from) {
   const std::uint64_t before = std::exchange(received_before_, mailbox_.counts().received_bytes);
   if (head_ < 0) return;
   const Lines& lines = servers_[static_cast<std::size_t>(head_)];
-  if (from == lines.all || from == lines.pulls) head_traffic_.received += received_before_ - before;
+  if (from != lines.all && from != lines.pulls) return;
+  head_traffic_.received += received_before_ - before;
+  head_heard_ = true;
+}
+
+void ServerExchange::doubt_head() {
+  if (std::exchange(head_heard_, true)) return;
+  spdlog::warn("worker {} of this host does not answer: workers that say the same --host must be on one machine",
+               head_id_);
 }
 
 void ServerExchange::take(const Received& received) {
-  count_head_traffic(received.from);
+  hear_head(received.from);
   const Message& answer = received.message;
   const auto id = answer.fields.find("id");
   if (id == answer.fields.end() || !id->is_number_integer()) return;

@@ -87,7 +87,8 @@ class ServerExchange {
   void send_reports();
   void fail(Request request, const Refused& why);
 
-  void count_head_traffic(PeerId from);
+  void hear_head(PeerId from);
+  void doubt_head();
   void take_push(Flight& flight, const Message& answer);
   void take_slices(Flight& flight, const Message& answer);
   void take_status(Flight& flight, const Message& answer);
@@ -102,6 +103,7 @@ class ServerExchange {
   std::vector<Lines> servers_;                  // of the placement, and last the head, where there is one
   int head_ = -1;                               // among servers_: whom pushes and pulls go to, whoever owns the slices
   std::string head_id_;
+  bool head_heard_ = false;  // it has ever said anything; else somebody is told, once
   HeadTraffic head_traffic_;
   std::uint64_t received_before_ = 0;     // bytes, by the mailbox, of earlier messages
   std::vector<Clock::time_point> heard_;  // by server: when it last said anything

@@ -92,7 +92,7 @@ struct HostHead::Parts final : RequestRelay {
     if (now == 0)
       spdlog::info("{} no longer speaks to servers for its host", options.worker);
     else
-      spdlog::info("{} speaks to servers for the {} workers of its host", options.worker, now);
+      spdlog::info("{} speaks to servers for {} worker{} of its host", options.worker, now, now == 1 ? "" : "s");
   }
 
   // What has come together goes on, and who is owed an answer gets it. Where it does not reach a worker, that asks

@@ -360,6 +360,25 @@ TEST_F(HostHeadTest, AHeadThatWasOnlySlowDoesNoHarm) {
   expect_as_without_heads(2);
 }
 
+// Another worker had the shard, and has pushed it by itself: the head's push of both can neither be added nor left out.
+TEST_F(HostHeadTest, WhatServersHaveInPartGoesShardByShard) {
+  start(1);
+  tell_all();
+  HostWorker other(1, {});
+  other.client.set_view(view());
+  other.push(0);
+  other.client.status();  // behind the push
+  use_hosts({{0, 1}, {2, 3}});
+  tell_all();
+  do_clock(0);
+  wait_for_pushes();
+  other.client.wait_for_pushes();
+  do_clock(1);
+  expect_as_without_heads(2);
+  server(0).stop();
+  EXPECT_GT(server(0).counts().refused, 0);
+}
+
 TEST_F(HostHeadTest, WhenAServerDiesTheHeadAsksItsReplica) {
   start(2);
   use_hosts({{0, 1}, {2, 3}});
