@@ -50,10 +50,11 @@ void ClusterFixture::expect_same_losses(const std::string& a, const std::string&
   }
 }
 
-std::unique_ptr<RunningProgram> ClusterFixture::start(std::vector<std::string> arguments) const {
+std::unique_ptr<RunningProgram> ClusterFixture::start(std::vector<std::string> arguments,
+                                                      std::vector<std::string> under) const {
   const std::string label = arguments.at(0) + std::to_string(++started_);
-  return std::make_unique<RunningProgram>(
-      RunningProgram::Args{.arguments = std::move(arguments), .directory = directory(), .label = label});
+  return std::make_unique<RunningProgram>(RunningProgram::Args{
+      .arguments = std::move(arguments), .under = std::move(under), .directory = directory(), .label = label});
 }
 
 std::vector<std::unique_ptr<RunningProgram>> ClusterFixture::start(int count,

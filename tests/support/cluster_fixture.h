@@ -24,7 +24,8 @@ class ClusterFixture : public JobFixture {
   void expect_same_losses(const std::string& a, const std::string& b, double tolerance, int unreported = 0) const;
 
   // `trifold` with these arguments, the first of which names what it is; its output does not meet that of others.
-  std::unique_ptr<RunningProgram> start(std::vector<std::string> arguments) const;
+  // `under`: what starts it, with its arguments.
+  std::unique_ptr<RunningProgram> start(std::vector<std::string> arguments, std::vector<std::string> under = {}) const;
   // So many of them.
   std::vector<std::unique_ptr<RunningProgram>> start(int count, const std::vector<std::string>& arguments) const;
 

@@ -42,6 +42,8 @@ struct ServerSync {
   bool combine = false;       // workers of one host push what the rule makes of theirs, and pull once
   std::optional<FederatedRounds> federated = {};  // none: workers push gradients
 
+  // Whether workers can have values that others do not have.
+  bool nodes_differ() const { return federated || period > 1 || consistency != Consistency::sync; }
   // The clients of a round, at least one. Without rounds: all shards.
   std::int64_t shards_a_round() const;
   bool operator==(const ServerSync&) const = default;

@@ -58,6 +58,11 @@ std::vector<std::string> View::server_ids() const {
   return ids;
 }
 
+bool View::has(const MemberInfo& member) const {
+  return std::ranges::find(servers, member.id, &MemberInfo::id) != servers.end() ||
+         std::ranges::find(workers, member.id) != workers.end();
+}
+
 const MemberInfo* View::head_of(const std::string& worker) const {
   for (const HeadOfHost& head : heads)
     if (std::ranges::count(head.workers, worker) > 0) return &head.member;
@@ -76,8 +81,8 @@ std::vector<int> View::shards_through(const std::string& head_id) const {
 std::string to_text(const View& view) {
   Json servers = Json::array();
   for (const MemberInfo& server : view.servers) servers.push_back(to_json(server));
-  Json json = {{"version", view.version},           {"epoch", view.epoch},          {"settled", view.settled},
-               {"servers", std::move(servers)},     {"sources", view.sources},      {"workers", view.workers},
+  Json json = {{"version", view.version},           {"epoch", view.epoch},           {"settled", view.settled},
+               {"servers", std::move(servers)},     {"sources", view.sources},       {"workers", view.workers},
                {"shard_owners", view.shard_owners}, {"stopped_by", view.stopped_by}, {"begun_by", view.begun_by}};
   for (const HeadOfHost& head : view.heads)
     json["heads"].push_back({{"member", to_json(head.member)}, {"workers", head.workers}});

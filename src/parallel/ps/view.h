@@ -59,6 +59,7 @@ struct View {
   bool over = false;  // everybody may go
 
   std::vector<std::string> server_ids() const;
+  bool has(const MemberInfo& member) const;  // a server or worker
   const MemberInfo* head_of(const std::string& worker) const;         // null: it has none
   std::vector<int> shards_through(const std::string& head_id) const;  // of all its workers, rising
   bool operator==(const View&) const = default;

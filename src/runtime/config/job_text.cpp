@@ -167,7 +167,10 @@ Json train_json(const TrainConfig& train) {
   json["stop"] = {{"loss_delta", train.stop.loss_delta},
                   {"patience", train.stop.patience},
                   {"target_accuracy", train.stop.target_accuracy},
-                  {"minutes", train.stop.minutes}};
+                  {"minutes", train.stop.minutes},
+                  {"model_distance", train.stop.model_distance},
+                  {"output_kl", train.stop.output_kl},
+                  {"each_node", train.stop.each_node}};
   json["eval_every"] = train.eval_every;
   json["checkpoint"] = {{"every_epochs", train.checkpoint.every_epochs},
                         {"every_steps", train.checkpoint.every_steps},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "layers/layer.h"
 #include "runtime/config/job.h"
 
 namespace trifold {
@@ -316,6 +317,33 @@ void settle_division(Job& job, const JsonNode& tree) {
               "\"time\"");
     kind = DivisionKind::kfold;
   }
+}
+
+void check_node_rules(const Job& job, const JsonNode& tree) {
+  const StopRules& stop = job.train.stop;
+  const auto place = [&](const char* rule) -> const JsonNode& { return place_of_field(tree, {"train", "stop", rule}); };
+  if (stop.each_node && stop.loss_delta == 0)
+    fail_at(place("each_node"), "'each_node' asks 'loss_delta' of every worker: give that too, or leave it out");
+  if (stop.each_node && !job.plan.servers)
+    fail_at(place("each_node"),
+            "there are no workers with losses of their own: leave it out, or set plan.sync to one of type \"ps\" or "
+            "\"federated\"");
+  for (const auto& [rule, limit] :
+       {std::pair{"model_distance", stop.model_distance}, std::pair{"output_kl", stop.output_kl}}) {
+    if (limit == 0) continue;
+    if (!job.plan.servers)
+      fail_at(place(rule),
+              "there are no workers with models of their own: leave it out, or set plan.sync to one of type \"ps\" or "
+              "\"federated\"");
+    if (!job.plan.servers->nodes_differ())
+      fail_at(place(rule),
+              "workers that push the gradients of every step have one model, and cannot differ: leave it out, or set "
+              "plan.sync.period above 1, or plan.sync.mode to \"async\" or \"ssp\"");
+  }
+  if (stop.output_kl > 0 && !job.model.layers.empty() &&
+      find_layer_type(job.model.layers.back().type)->make(job.model.layers.back().values)->needs_targets())
+    fail_at(place("output_kl"), "a model that ends in {} has no probabilities of classes: use model_distance",
+            job.model.layers.back().type);
 }
 
 void fit_to_servers(Job& job, const JsonNode& tree) {

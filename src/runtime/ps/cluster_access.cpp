@@ -31,22 +31,16 @@ std::string ClusterAccess::manager_key() const {
 
 std::unique_ptr<Registry> ClusterAccess::open_registry() const {
   if (!etcd.empty()) return std::make_unique<EtcdRegistry>(EtcdRegistryOptions{.endpoints = etcd, .job = job});
-  return std::make_unique<ManagerRegistry>(
-      ManagerRegistryOptions{.address = manager,
-                             .public_key = manager_key(),
-                             .credentials = credentials(),
-                             .patience = kPatienceForAnswer});
+  return std::make_unique<ManagerRegistry>(ManagerRegistryOptions{
+      .address = manager, .public_key = manager_key(), .credentials = credentials(), .patience = kPatienceForAnswer});
 }
 
 bool join_patiently(Membership& membership, const std::atomic<bool>* interrupt) {
   const auto deadline = std::chrono::steady_clock::now() + kLongestWithoutRegistry;
   while (interrupt == nullptr || !interrupt->load()) {
-    try {
-      membership.join();
-      return true;
-    } catch (const Unreachable&) {
-      if (std::chrono::steady_clock::now() > deadline) throw;
-    }
+    if (membership.try_join()) return true;
+    if (std::chrono::steady_clock::now() > deadline)
+      fail_runtime("cannot join: the job's registry has not answered for {} s", kLongestWithoutRegistry.count());
     std::this_thread::sleep_for(kPause);
   }
   return false;

@@ -28,7 +28,7 @@ struct ClusterAccess {
   std::unique_ptr<Registry> open_registry() const;
 };
 
-// Joins as soon as the registry answers. False: it was interrupted meanwhile. Throws Unreachable when there was no answer
+// Joins as soon as the registry answers. False: it was interrupted meanwhile. An Error when there was no answer
 // for ten minutes.
 bool join_patiently(Membership& membership, const std::atomic<bool>* interrupt);
 // Throws when the registry has been silent so long that nobody can be expected to come back.

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <mutex>
+#include <sstream>
 
 #include <spdlog/spdlog.h>
 
@@ -14,6 +16,8 @@
 #include "parallel/ps/registry/registry_service.h"
 #include "runtime/core/error.h"
 #include "runtime/ps/member_id.h"
+#include "runtime/train/device_choice.h"
+#include "runtime/train/fold_plan.h"
 
 namespace trifold {
 namespace {
@@ -25,13 +29,30 @@ constexpr std::chrono::milliseconds kLookAtLeader{500};
 constexpr std::chrono::milliseconds kTimeToRenew{4500};
 constexpr std::chrono::minutes kDoneIsKnown{1};
 
+// Of the GPUs that this process may see, the worker's own.
+std::vector<std::string> gpus_of_worker(int worker, int each) {
+  if (each == 0) return {};
+  std::vector<std::string> visible;
+  if (const char* given = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    std::istringstream names(given);
+    for (std::string name; std::getline(names, name, ',');) visible.push_back(name);
+  }
+  std::string own;
+  for (int i = worker * each; i < (worker + 1) * each; ++i) {
+    if (!own.empty()) own += ',';
+    own += visible.empty() ? std::to_string(i) : visible.at(static_cast<std::size_t>(i));
+  }
+  return {"CUDA_VISIBLE_DEVICES=" + own};
+}
+
 }  // namespace
 
 struct ClusterHost::Parts {
   struct Child {
     ChildProcess process;
     const std::vector<std::string>* command;
-    std::string name;  // "worker 2"
+    std::string name;                    // "worker 2"
+    std::vector<std::string> variables;  // of its environment, "NAME=value"
   };
 
   Parts(const Job& given, ClusterHostOptions given_options)
@@ -73,12 +94,12 @@ struct ClusterHost::Parts {
   bool win_election(Registry& registry, const std::atomic<bool>& interrupt) {
     membership = std::make_unique<Membership>(MembershipOptions{.self = self, .wake = [this] { mailbox.wake(); }},
                                               [this] { return options.access.open_registry(); });
-    membership->join();
+    if (!join_patiently(*membership, &interrupt)) return false;
     const Election election(self);
     bool waited = false;
     while (!interrupt) {
       try {
-        if (!membership->lease_valid()) membership->join();
+        if (!membership->lease_valid() && !join_patiently(*membership, &interrupt)) return false;
         const bool leads = election.campaign(registry, membership->lease(), kLookAtLeader);
         const bool done = registry.get(kDoneName).has_value();
         if (waited && done) {
@@ -151,17 +172,19 @@ struct ClusterHost::Parts {
                              .combine = plan.sync.combine,
                              .on_view = [this](const View& view) { client->set_view(view); },
                              .leads = std::move(leads)});
-    for (int i = 0; i < options.servers; ++i) start(options.server_command, fmt::format("server {}", i + 1));
-    for (int i = 0; i < options.workers; ++i) start(options.worker_command, fmt::format("worker {}", i + 1));
+    for (int i = 0; i < options.servers; ++i) start(options.server_command, fmt::format("server {}", i + 1), {});
+    for (int i = 0; i < options.workers; ++i)
+      start(options.worker_command, fmt::format("worker {}", i + 1), gpus_of_worker(i, options.gpus_each));
     return *manager;
   }
 
   // On the main thread: children die with the thread that started them.
-  void start(const std::vector<std::string>& command, const std::string& name) {
+  void start(const std::vector<std::string>& command, const std::string& name,
+             const std::vector<std::string>& variables) {
     if (command.empty()) return;
     std::vector<std::string> words = command;
     words.insert(words.end(), {"--manager", options.access.manager});
-    children.push_back({ChildProcess(std::move(words)), &command, name});
+    children.push_back({ChildProcess(std::move(words), variables), &command, name, variables});
   }
 
   // Called by whoever waits for the cluster, now and then.
@@ -179,7 +202,7 @@ struct ClusterHost::Parts {
       if (end->exit_code == 2) throw Error(Fault::input, "");
       spdlog::warn("{} {}; {}", gone.name, to_string(*end),
                    replaced < options.replacements ? "it is replaced" : "the others go on");
-      if (replaced++ < options.replacements) start(*gone.command, gone.name);
+      if (replaced++ < options.replacements) start(*gone.command, gone.name, gone.variables);
     }
     const bool started = !options.worker_command.empty();
     if (started &&
@@ -241,6 +264,10 @@ ClusterHostOptions cluster_of_this_machine(const Job& job, const std::filesystem
                              .worker_command = {program.string(), "worker", "--quiet"},
                              .servers = static_cast<int>(sync.servers),
                              .workers = processes};
+  if (chooses_gpus(job.plan.device) && job.plan.device.find('#') == std::string::npos) {
+    options.gpus_each = mesh_of(job.plan).size();
+    check_gpus(job.plan.device, processes * options.gpus_each);
+  }
   if (job.train.threads == 0) {
     const int threads = std::max(1, cores / processes);
     options.worker_command.insert(options.worker_command.end(), {"--set", fmt::format("train.threads={}", threads)});

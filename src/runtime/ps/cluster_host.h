@@ -1,6 +1,7 @@
 // The manager's process: keeps the registry, unless etcd does, leads the cluster, and starts servers and workers on
 // this machine where that is asked for. Those that are lost may be replaced. The others go on when the manager is lost:
-// with etcd another one that stood by leads them then, without it the same one, started again, from its registry's file.
+// with etcd another one that stood by leads them then, without it the same one, started again, from its registry's
+// file.
 #pragma once
 
 #include <atomic>
@@ -24,6 +25,7 @@ struct ClusterHostOptions {
   int servers = 1;                               // to start, or to wait for
   int workers = 1;
   int replacements = 0;  // of started ones that are lost, at most
+  int gpus_each = 0;     // that a started worker has to itself; 0: what it finds
   // Where the registry is kept so that this manager, started again, finds it; empty: it need not be found. Not of etcd.
   std::filesystem::path registry_file = {};
 };

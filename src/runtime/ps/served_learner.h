@@ -9,6 +9,7 @@
 #include "parallel/ps/client/server_client.h"
 #include "parallel/ps/manager/cluster_manager.h"
 #include "runtime/ps/cluster_plan.h"
+#include "runtime/ps/shard_paces.h"
 #include "runtime/train/learner.h"
 
 namespace trifold {
@@ -39,6 +40,9 @@ class ServedLearner final : public Learner {
   Score evaluate(const std::shared_ptr<const Dataset>& dataset, EvaluationDetails* details) override;
   Model::Snapshot snapshot(Model::Contents contents) override;
   std::int64_t steps_until_end(std::int64_t steps) override;
+  std::vector<Metric> metrics_of_step() const override;
+  std::vector<std::string> closing_lines() const override;
+  std::optional<NodeFigures> nodes_of_epoch() override;
   void passed(const TrainingState& state) override { cluster_.keep_progress(state); }
   bool asked_to_end() const override { return manager_->asked_to_end(); }
 
@@ -57,11 +61,18 @@ class ServedLearner final : public Learner {
   std::vector<std::string> state_names_;              // of the servers' optimiser
   std::map<std::string, std::vector<float>> loaded_;  // its states, of a checkpoint
   std::int64_t steps_per_epoch_ = 0;
+  std::string division_;    // of the data, where it may be uneven
   bool begins_ = false;     // with values of its own, so that they are the model's after no step only
   std::int64_t steps_ = 0;  // done
   ClusterManager* manager_ = nullptr;
   Executable::Report last_;
-  std::int64_t samples_ = 0;  // of the last step
+  struct LossOfShard {
+    double sum = 0;
+    std::int64_t steps = 0;
+  };
+  std::map<int, LossOfShard> losses_;  // of this epoch
+  ShardPaces paces_;                   // of the run
+  std::int64_t samples_ = 0;           // of the last step
   std::optional<FetchedModel> fetched_;
   std::int64_t fetched_at_ = -1;
 };

@@ -55,12 +55,15 @@ bool work(const WorkerProcessOptions& options) {
                   .role = "worker",
                   .host = options.host.empty() ? name_of_this_host() : options.host};
   const std::unique_ptr<HostHead> head = open_head(options, plan, self);
+  const std::unique_ptr<AuditLog> audit =
+      options.audit.empty() ? nullptr : std::make_unique<AuditLog>(options.audit, self.id);
   ServerClient client({.tensors = plan.tensors,
                        .worker = self.id,
                        .shards = static_cast<int>(plan.sync.shards),
                        .codec = {.half = plan.sync.half, .keep = plan.sync.keep},
                        .mailbox = {.credentials = options.access.credentials()},
-                       .pulls_overtake = plan.sync.consistency == Consistency::sync});
+                       .pulls_overtake = plan.sync.consistency == Consistency::sync,
+                       .audit = audit.get()});
   Worker worker({.id = self.id,
                  .participation = plan.participation(),
                  .clocks = model_work.clocks(),
@@ -74,52 +77,48 @@ bool work(const WorkerProcessOptions& options) {
   // A worker that was given up for lost computes what others do as well: it may as well join again.
   std::atomic<bool> ended{false};
   std::atomic<bool> begun_anew{false};
-  std::exception_ptr forgotten;  // of the follower, until it has ended
-  std::thread follower([&] {
+  std::exception_ptr failure;
+  const auto follow = [&] {
     std::int64_t version = -1;
-    std::string begun_by;  // of the first view
+    std::string begun_by;  // the job that this worker takes part in
     while (!ended) {
       const auto view = membership.view();
-      if (view && begun_by.empty()) begun_by = view->begun_by;
-      if (view && view->begun_by != begun_by) {
+      if (view && begun_by.empty() && view->has(self)) begun_by = view->begun_by;
+      if (view && !begun_by.empty() && view->begun_by != begun_by) {
         if (!begun_anew.exchange(true)) spdlog::warn("the job was begun anew; {} joins anew", self.id);
         worker.leave();
-      } else if (view && view->version != version) {
+      } else if (view && view->version != version && (!begun_by.empty() || view->over)) {
         version = view->version;
         if (head) head->set_view(*view);  // first: it may be asked at once
         worker.set_view(*view);
       }
       if (options.interrupt != nullptr && options.interrupt->load()) worker.leave();
       if (head && head->failed()) worker.leave();
-      if (!membership.lease_valid()) {
-        try {
-          membership.join();
-        } catch (const Unreachable&) {
-          // once more in a moment
-        }
-      }
-      try {
-        check_registry(membership);
-      } catch (const Error&) {
-        forgotten = std::current_exception();
-        worker.leave();
-        return;
-      }
+      if (!membership.lease_valid()) membership.try_join();  // or in a moment
+      check_registry(membership);
       std::this_thread::sleep_for(kWorkerLook);
     }
+  };
+  std::thread follower([&] {
+    try {
+      follow();
+    } catch (...) {
+      failure = std::current_exception();
+      worker.leave();
+    }
   });
-  std::exception_ptr failure;
+  std::exception_ptr own_failure;
   try {
     worker.run();
   } catch (...) {
-    failure = std::current_exception();
+    own_failure = std::current_exception();
   }
   ended = true;
   follower.join();
+  if (own_failure) failure = own_failure;
   membership.leave();
   client.stop();
-  for (const std::exception_ptr& why : {failure, forgotten})
-    if (why) std::rethrow_exception(why);
+  if (failure) std::rethrow_exception(failure);
   if (head) head->check();
   return !begun_anew;
 }

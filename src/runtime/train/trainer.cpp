@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -150,8 +151,7 @@ struct Trainer::Parts {
       learner->initialize(job.train.seed);
     }
     go_on_from_state();
-    if (options.progress)
-      progress->say(fmt::format("takes over after {} epochs, {} steps", state.epoch, state.step));
+    if (options.progress) progress->say(fmt::format("takes over after {} epochs, {} steps", state.epoch, state.step));
   }
 
   void go_on_from_state() {
@@ -234,14 +234,14 @@ struct Trainer::Parts {
     epoch_images += images;
     run_seconds += seconds;
     run_images += images;
-    std::vector<Metric> values = {{"learning_rate", rate},
-                                  {"images_per_s", static_cast<double>(images) / seconds},
-                                  {"time_s", trained_seconds}};
+    std::vector<Metric> values = {
+        {"learning_rate", rate}, {"images_per_s", static_cast<double>(images) / seconds}, {"time_s", trained_seconds}};
     const auto scale = learner->loss_scale();
     if (scale) {
       next_scale = scale->scale;
       values.insert(values.end(), {{"loss_scale", scale->scale}, {"skipped_updates", scale->skipped}});
     }
+    std::ranges::move(learner->metrics_of_step(), std::back_inserter(values));
     log("train", loss, correct / static_cast<double>(train.batch), std::move(values));
     tell_view(loss, scale);
   }
@@ -250,11 +250,23 @@ struct Trainer::Parts {
     if (!speaks()) return;
     if (classifies) values.insert(values.begin(), {"accuracy", accuracy});
     values.insert(values.begin(), {"loss", loss});
-    metrics->write({.step = state.step, .epoch = state.epoch + 1, .phase = phase, .values = values});
+    log_values(phase, state.epoch + 1, std::move(values));
+  }
+
+  void log_values(std::string_view phase, std::int64_t epoch, std::vector<Metric> values) {
+    metrics->write({.step = state.step, .epoch = epoch, .phase = phase, .values = values});
     std::vector<std::string> tags;
     for (const Metric& metric : values) tags.push_back(fmt::format("{}/{}", phase, metric.name));
     for (std::size_t i = 0; i < values.size(); ++i) values[i].name = tags[i];
     tensorboard->write(state.step, values);
+  }
+
+  void log_nodes(const NodeFigures& nodes, std::int64_t epoch) {
+    std::vector<Metric> values;
+    if (nodes.model_distance) values.push_back({"model_distance", *nodes.model_distance});
+    if (nodes.output_kl) values.push_back({"output_kl", *nodes.output_kl});
+    if (job.train.stop.each_node) values.push_back({"finished_nodes", static_cast<double>(stop.finished_nodes())});
+    if (!values.empty()) log_values("nodes", epoch, std::move(values));
   }
 
   void tell_view(double loss, const std::optional<Model::LossScale>& scale) {
@@ -454,7 +466,9 @@ struct Trainer::Parts {
       say(summary);
       if (on_epoch && speaks()) on_epoch(summary);
       if (options.world != nullptr) trained_seconds = options.world->from_first(trained_seconds);
-      const auto rule = stop.after_epoch({summary.train_loss, summary.test_accuracy, trained_seconds / 60});
+      const std::optional<NodeFigures> nodes = learner->nodes_of_epoch();
+      const auto rule = stop.after_epoch({summary.train_loss, summary.test_accuracy, trained_seconds / 60, nodes});
+      if (nodes) log_nodes(*nodes, summary.epoch);
       if (rule) return *rule;
       if (time_to_save()) save();
       learner->passed(state_now());
@@ -466,6 +480,8 @@ struct Trainer::Parts {
     if (speaks()) outcome.folder = folder->path();
     outcome.epochs = state.epoch;
     outcome.stopped_by = train(on_epoch);
+    if (options.progress)
+      for (const std::string& line : learner->closing_lines()) progress->say(line);
     progress.reset();  // the bar's line ends
     live_does(LiveBoard::Doing::ending);
     if (state.position_in_epoch > 0)

@@ -56,6 +56,9 @@ TEST(View, ComesBackFromItsText) {
 
 TEST(View, KnowsItsServers) {
   EXPECT_EQ(sample_view().server_ids(), (std::vector<std::string>{"s1", "s2"}));
+  EXPECT_TRUE(sample_view().has({.id = "s2"}));
+  EXPECT_TRUE(sample_view().has({.id = "w1"}));
+  EXPECT_FALSE(sample_view().has({.id = "m"}));
 }
 
 TEST(View, KnowsWhoGoesThroughWhom) {

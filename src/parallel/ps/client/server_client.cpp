@@ -28,6 +28,7 @@ struct ServerClient::Parts {
                   .worker = options.worker,
                   .pulls_overtake = options.pulls_overtake,
                   .patience = options.patience,
+                  .audit = options.audit,
                   .on_newer_epoch = options.on_newer_epoch},
                  mailbox, board),
         left(static_cast<std::size_t>(options.shards), std::vector<std::vector<float>>(slices.size())) {

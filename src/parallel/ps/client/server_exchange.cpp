@@ -319,10 +319,17 @@ void ServerExchange::take(const Received& received) {
 void ServerExchange::take_push(Flight& flight, const Message& answer) {
   const bool late = answer.fields.value("late", false);
   Request& request = flight.request;
-  if (request.relay != nullptr)
+  if (request.relay != nullptr) {
     request.relay->pushed(request, late);
-  else
-    for (const SliceWork& item : request.work) board_.answer_push(item.ticket, request.shard, request.clock, late);
+    request.work.clear();
+    return;
+  }
+  if (options_.audit != nullptr) {  // before anybody goes on because of it
+    std::vector<int> slices;
+    for (const SliceWork& item : request.work) slices.push_back(item.slice);
+    options_.audit->acknowledged({request.shard, request.clock}, slices, late);
+  }
+  for (const SliceWork& item : request.work) board_.answer_push(item.ticket, request.shard, request.clock, late);
   request.work.clear();
 }
 

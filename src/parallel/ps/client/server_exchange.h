@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/ps/audit/audit_log.h"
 #include "parallel/ps/client/request.h"
 #include "parallel/ps/wire/mailbox.h"
 
@@ -22,6 +23,7 @@ struct ExchangeOptions {
   bool pulls_overtake = false;  // as ServerClientOptions has it
   // Of a server's silence, until a request is sent again; doubles three times. Longer while much is on its way there.
   std::chrono::milliseconds patience = std::chrono::seconds(2);
+  AuditLog* audit = nullptr;
   // A server knows of a newer epoch than we do.
   std::function<void(std::int64_t epoch)> on_newer_epoch = {};
 };

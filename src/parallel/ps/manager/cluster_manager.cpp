@@ -26,7 +26,9 @@ std::vector<std::string> ids_of(const std::map<std::string, MemberInfo>& members
 }  // namespace
 
 ClusterManager::ClusterManager(Args args)
-    : args_(std::move(args)), latest_(static_cast<std::size_t>(args_.participation.shards), -1) {
+    : args_(std::move(args)),
+      nodes_(args_.participation, args_.backup),
+      latest_(static_cast<std::size_t>(args_.participation.shards), -1) {
   if (const auto entry = args_.registry->get(kViewName)) {
     view_revision_ = entry->revision;
     view_ = view_from_text(entry->text);
@@ -254,12 +256,13 @@ void ClusterManager::dispatch(const Received& received) {
 void ClusterManager::take_report(const Message& message) {
   const int shard = message.fields.at("shard");
   const std::int64_t clock = message.fields.at("clock");
-  if (shard < 0 || shard >= args_.participation.shards) return;
+  if (shard < 0 || shard >= args_.participation.shards || nodes_.take(shard, clock, message.fields)) return;
   ShardReport report{.loss = message.fields.at("loss"),
                      .correct = message.fields.at("correct"),
                      .samples = message.fields.at("samples"),
                      .step_ms = message.fields.at("step_ms"),
                      .staleness = message.fields.at("staleness"),
+                     .late = message.fields.at("late"),
                      .sent_bytes = message.fields.at("sent_bytes"),
                      .received_bytes = message.fields.at("received_bytes"),
                      .peak_bytes = message.fields.at("peak_bytes"),

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "parallel/ps/manager/node_reports.h"
 #include "parallel/ps/manager/view_rules.h"
 #include "parallel/ps/participation.h"
 #include "parallel/ps/registry/registry.h"
@@ -33,7 +34,8 @@ struct ShardReport {
   double correct = 0;
   std::int64_t samples = 0;
   double step_ms = 0;
-  std::int64_t staleness = 0;
+  std::int64_t staleness = 0;       // of the values it computed with: clocks that the slowest shard was behind
+  std::int64_t late = 0;            // slices that came when their round had ended without them, since it last reported
   std::int64_t sent_bytes = 0;      // by its worker since it last reported, of any shard
   std::int64_t received_bytes = 0;  // likewise
   std::int64_t peak_bytes = 0;      // of the worker's process so far
@@ -75,6 +77,7 @@ class ClusterManager {
   std::map<int, ShardReport> take_reports(std::int64_t clock);
   std::int64_t farthest() const;  // the last clock that any shard has done; -1: none
   std::int64_t worst_staleness() const;
+  NodeReports& nodes() { return nodes_; }
 
   // Servers may forget the cuts up to this clock.
   void release_cuts(std::int64_t clock);
@@ -111,6 +114,7 @@ class ClusterManager {
   bool done(std::int64_t clock) const;  // mutex_
 
   Args args_;
+  NodeReports nodes_;
   std::map<std::string, MemberInfo> alive_;
   std::int64_t revision_ = 0;       // of members that were looked at
   std::int64_t view_revision_ = 0;  // of the view in the registry

@@ -49,6 +49,19 @@ void Membership::join() {
   stirred_.notify_all();
 }
 
+bool Membership::try_join() {
+  const Time begin = now_steady();
+  try {
+    join();
+    return true;
+  } catch (const Unreachable&) {
+    return false;
+  } catch (const Error&) {
+    if (now_steady() < begin + options_.lease) throw;
+    return false;
+  }
+}
+
 void Membership::leave() {
   const LeaseId lease = [&] {
     const std::lock_guard lock(mutex_);

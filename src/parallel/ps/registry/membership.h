@@ -40,6 +40,9 @@ class Membership {
   // Registers the member, with a new lease. Nothing here does that by itself: one whose lease ran out has first to
   // forget what it owned. Throws what the registry throws.
   void join();
+  // False: the registry cannot be reached now, or the lease ran out before the member was registered, because its
+  // process stood still. To be tried again in a moment.
+  bool try_join();
   // The member is gone at once; where the registry cannot be reached, when its lease has run out.
   void leave();
 

@@ -62,6 +62,7 @@ void ParameterServer::stop_serving() {
   pushes_.clear();
   ready_pulls_.clear();
   replication_.reset();
+  rounds_.reset();
 }
 
 void ParameterServer::start_serving(const View& view) {
@@ -87,23 +88,36 @@ void ParameterServer::start_serving(const View& view) {
   }
   spdlog::debug("server {}: epoch {}, owns {} slices, {} on their way", args_.id, epoch_, owned_.size(),
                 missing_.size());
+  begin_choices();
   fetch_missing();
   replication_->send_due();
 }
 
+PeerId ParameterServer::peer_of(const MemberInfo& member) {
+  const auto [peer, added] = peers_.try_emplace(member.address, 0);
+  if (added) peer->second = args_.mailbox->connect(member.address, member.public_key);
+  return peer->second;
+}
+
 void ParameterServer::own(int slice, SliceState state) {
   held_.erase(slice);
+  if (args_.audit != nullptr) {
+    const std::string& source = view_.sources.at(static_cast<std::size_t>(slice));
+    args_.audit->owns(slice, state,
+                      {.epoch = epoch_,
+                       .from = source,
+                       .first = std::ranges::find(view_.servers, source, &MemberInfo::id) == view_.servers.end()});
+  }
   const SlicePlace& place = places_[static_cast<std::size_t>(slice)];
   owned_.emplace(slice, Owned{ServedSlice({.rules = &args_.rules,
                                            .rule = args_.rule.get(),
                                            .update = args_.update.get(),
-                                           .tensor = args_.layout.tensor_of(slice)},
+                                           .tensor = args_.layout.tensor_of(slice),
+                                           .audit = args_.audit,
+                                           .number = slice},
                                           std::move(state))});
   if (place.replica < 0) return;
-  const MemberInfo& replica = view_.servers[static_cast<std::size_t>(place.replica)];
-  const auto [peer, added] = peers_.try_emplace(replica.address, 0);
-  if (added) peer->second = args_.mailbox->connect(replica.address, replica.public_key);
-  replication_->add(slice, peer->second);
+  replication_->add(slice, peer_of(view_.servers[static_cast<std::size_t>(place.replica)]));
 }
 
 void ParameterServer::fetch_missing() {
@@ -112,13 +126,11 @@ void ParameterServer::fetch_missing() {
   for (const auto& [slice, source] : missing_) by_source[source].push_back(slice);
   for (const auto& [source, slices] : by_source) {
     const auto server = std::ranges::find(view_.servers, source, &MemberInfo::id);
-    const MemberInfo& member = server == view_.servers.end() ? view_.leader : *server;
-    const auto [peer, added] = peers_.try_emplace(member.address, 0);
-    if (added) peer->second = args_.mailbox->connect(member.address, member.public_key);
+    const PeerId peer = peer_of(server == view_.servers.end() ? view_.leader : *server);
     std::vector<int> part;
     std::size_t bytes = 0;
     const auto ask = [&] {
-      args_.mailbox->send(peer->second,
+      args_.mailbox->send(peer,
                           {.kind = MessageKind::fetch,
                            .fields = {{"id", 0}, {"epoch", epoch_}, {"slices", part}, {"cut", -1}, {"history", true}}});
       part.clear();
@@ -135,7 +147,13 @@ void ParameterServer::fetch_missing() {
 
 void ParameterServer::tick() {
   if (!missing_.empty() && Clock::now() - asked_ > kAskAgain) fetch_missing();
+  follow_choices();
   if (replication_) replication_->send_due();
+}
+
+void ParameterServer::note_the_end() const {
+  if (args_.audit == nullptr) return;
+  for (const auto& [slice, owned] : owned_) args_.audit->ends_with(slice, owned.slice.state(), epoch_);
 }
 
 // --- messages
@@ -146,6 +164,7 @@ void ParameterServer::handle(const Received& received) {
   } catch (const std::exception& error) {
     refuse(received, "bad", error.what());
   }
+  follow_choices();
   send_ready_pulls();
   if (replication_) replication_->send_due();
 }
@@ -167,12 +186,20 @@ void ParameterServer::handle_request(const Received& received) {
       if (received.message.fields.at("leader") != view_.leader.id) return;
       for (auto& [slice, owned] : owned_)
         if (owned.slice.release(received.message.fields.at("cut"))) changed(slice);
+      if (rounds_) rounds_->pushes_came();  // some may have waited for it
       return;
     case MessageKind::fetch_answer:
       return take_fetched(received.message);
     case MessageKind::replicate_answer:
       if (replication_ && received.message.fields.value("epoch", std::int64_t{-1}) == epoch_)
         for (const int slice : replication_->take_answer(id_of(received.message))) settle_pushes(slice);
+      return;
+    case MessageKind::distances:
+      if (of_this_epoch(received) && rounds_) rounds_->take_distances(received);
+      return;
+    case MessageKind::choice:
+      if (rounds_ && received.message.fields.at("epoch").get<std::int64_t>() == epoch_)
+        rounds_->take_choice(received.message);
       return;
     case MessageKind::refusal:
       // A source or replica of another epoch: asked again, by tick(), in a moment.
@@ -271,6 +298,7 @@ bool ParameterServer::take_push_of_slice(const Received& received, std::uint64_t
   counts_.pushes += taken == Taken::applied || taken == Taken::waits ? 1 : 0;
   if (taken == Taken::late) pushes_.at(key).late = true;
   owned.pushes.push_back(owed);
+  if (rounds_) rounds_->pushes_came();
   if (owned.slice.state().version != version) changed(slice);
   settle_pushes(slice);
   return true;

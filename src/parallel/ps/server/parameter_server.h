@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "parallel/ps/server/replica_keeper.h"
+#include "parallel/ps/server/round_talk.h"
 #include "parallel/ps/server/served_slice.h"
 #include "parallel/ps/server/state_message.h"
 #include "parallel/ps/slices/gradient_codec.h"
@@ -30,6 +31,7 @@ class ParameterServer {
     std::shared_ptr<const SliceUpdate> update = {};
     bool half_answers = false;  // values travel in 16 bits
     Mailbox* mailbox = nullptr;
+    AuditLog* audit = nullptr;  // none: nothing is written down
   };
   explicit ParameterServer(Args args);
 
@@ -37,6 +39,9 @@ class ParameterServer {
   void handle(const Received& received);
   // Now and then: asks again for what has not come.
   void tick();
+
+  // The job is done: what is here is how it ended.
+  void note_the_end() const;
 
   // The newest view does without this server: what it holds is worth nothing any more.
   bool deposed() const { return deposed_; }
@@ -96,7 +101,10 @@ class ParameterServer {
   void start_serving(const View& view);
   void own(int slice, SliceState state);
   void fetch_missing();
+  PeerId peer_of(const MemberInfo& member);
   const SliceState* find_state(int slice, std::int64_t cut) const;
+  void begin_choices();
+  void follow_choices();
   void changed(int slice);
   void settle_pushes(int slice);
   void settle_pulls(int slice);
@@ -123,6 +131,7 @@ class ParameterServer {
   std::uint64_t next_push_ = 1;
   std::map<std::pair<PeerId, std::uint64_t>, ReadyPull> ready_pulls_;
   std::unique_ptr<ReplicaKeeper> replication_;
+  std::unique_ptr<RoundTalk> rounds_;    // where the rule chooses among whole models
   std::map<std::string, PeerId> peers_;  // by address
   Counts counts_;
 };

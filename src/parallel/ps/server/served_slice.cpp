@@ -19,6 +19,10 @@ bool ConsistencyRules::cuts_at(std::int64_t clock) const {
   return clock > 0 && std::ranges::any_of(cut_every, [&](std::int64_t every) { return clock % every == 0; });
 }
 
+int ConsistencyRules::needed() const {
+  return std::max(1, participation.count() - backup);
+}
+
 ServedSlice::ServedSlice(Args args, SliceState state) : args_(std::move(args)), state_(std::move(state)) {
   TRIFOLD_CHECK(static_cast<int>(state_.applied.size()) == args_.rules->shards(), "{} clocks of {} shards",
                 state_.applied.size(), args_.rules->shards());
@@ -118,28 +122,79 @@ bool ServedSlice::complete_round() {
   std::vector<bool> left_out = expected;
   int here = 0;
   rooms_.resize(expected.size());
+  const bool chooses = args_.rule->needs_distances();
+  in_version_.clear();
   for (const auto& [shard, push] : pushed->second) {
     const auto at = static_cast<std::size_t>(shard);
     if (!expected[at]) continue;
     const auto shards = static_cast<int>(push.all_shards().size());
-    for (const int each : push.all_shards()) left_out[static_cast<std::size_t>(each)] = false;
+    for (const int each : push.all_shards()) {
+      left_out[static_cast<std::size_t>(each)] = false;
+      if (args_.audit != nullptr) in_version_.push_back({each, round});
+    }
     here += shards;
+    if (chooses) continue;
     contributions.push_back({.values = numbers(push, rooms_[at]).data(), .weight = push.weight, .shards = shards});
   }
-  const int needed = std::max(1, args_.rules->participation.count() - args_.rules->backup);
-  if (here < needed) return false;
+  if (here < args_.rules->needed()) return false;
   combined_.resize(state_.values->size());
-  if (moves_on())
+  double rate = pushed->second.begin()->second.rate;
+  if (chooses) {
+    const SlicePush* chosen = combine_chosen(pushed->second);
+    if (chosen == nullptr) return false;
+    rate = chosen->rate;  // others may lie
+  } else if (moves_on()) {
     move_on(contributions);
-  else
+  } else {
     args_.rule->combine(contributions, combined_);
-  apply(combined_, pushed->second.begin()->second.rate);
+  }
+  apply(combined_, rate);
   std::ranges::fill(state_.applied, round + 1);
   left_out_.insert_or_assign(round, std::move(left_out));
   if (left_out_.size() > kRememberedRounds) left_out_.erase(left_out_.begin());
   waiting_.erase(pushed);
   changed();
   return true;
+}
+
+// Null: nobody has chosen yet, or whom they chose has not pushed here.
+const SlicePush* ServedSlice::combine_chosen(const Clock& pushes) {
+  const auto chosen = pushes.find(choice_.shard);
+  if (choice_.clock != state_.least() || chosen == pushes.end()) return nullptr;
+  const std::span<const float> values = numbers(chosen->second, combined_);
+  if (values.data() != combined_.data()) std::ranges::copy(values, combined_.begin());
+  state_.choice = choice_;
+  return &chosen->second;
+}
+
+std::vector<int> ServedSlice::candidates() const {
+  std::vector<int> shards;
+  const std::int64_t round = state_.least();
+  const auto pushed = waiting_.find(round);
+  if (pushed == waiting_.end() || !may_pass(round)) return shards;
+  const std::vector<bool> expected = args_.rules->participation.in_round(round);
+  for (const auto& [shard, push] : pushed->second)
+    if (expected[static_cast<std::size_t>(shard)]) shards.push_back(shard);
+  return shards;
+}
+
+void ServedSlice::add_distances(std::span<const int> shards, std::span<double> distances) const {
+  if (!args_.tensor.trained) return;
+  const Clock& pushes = waiting_.at(state_.least());
+  std::vector<std::vector<float>> rooms(shards.size());
+  std::vector<Contribution> contributions;
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    contributions.push_back({.values = numbers(pushes.at(shards[i]), rooms[i]).data()});
+  add_squared_distances(contributions, static_cast<std::size_t>(elements()), distances);
+}
+
+bool ServedSlice::choose(const RoundChoice& choice) {
+  if (choice.clock <= choice_.clock) return false;
+  choice_ = choice;
+  const std::int64_t version = state_.version;
+  while (advance()) {
+  }
+  return state_.version != version;
 }
 
 // As if one had seen the shards' groups one after the other: each shard's is what it kept of the old values, and what
@@ -172,6 +227,7 @@ bool ServedSlice::apply_next_of(int shard) {
     for (std::size_t i = 0; i < combined_.size(); ++i) combined_[i] = now[i] + share * (combined_[i] - now[i]);
   }
   apply(combined_, push->second.rate);
+  if (args_.audit != nullptr) in_version_ = {{shard, clock}};
   ++clock;
   of_clock->second.erase(push);
   if (of_clock->second.empty()) waiting_.erase(of_clock);
@@ -209,6 +265,7 @@ std::span<const float> ServedSlice::numbers(const SlicePush& push, std::vector<f
 
 void ServedSlice::changed() {
   state_.version += 1;
+  if (args_.audit != nullptr) args_.audit->changed(args_.number, state_, in_version_);
   keep_cut();
 }
 

@@ -205,6 +205,46 @@ TEST_F(ServedSliceTest, ClientsThatDoNotTakePartAreNotWaitedFor) {
   EXPECT_EQ(*slice.state().values, (Values{8, 6}));
 }
 
+TEST_F(ServedSliceTest, WhereTheRuleChoosesARoundWaitsForTheChoice) {
+  ServedSlice slice = make({}, 3, {}, {.rule = "krum", .byzantine = 0});
+  EXPECT_TRUE(slice.candidates().empty());
+  for (const int shard : {2, 0}) slice.push(push(shard, 0, static_cast<float>(shard)));
+  EXPECT_EQ(slice.candidates(), (std::vector<int>{0, 2}));
+  EXPECT_EQ(slice.push(push(1, 0, 1)), Taken::waits);
+  slice.push(push(1, 0, 99));  // once compared, it stays as it was
+  std::vector<double> distances(9, 0.0);
+  slice.add_distances(std::vector<int>{0, 1, 2}, distances);
+  EXPECT_EQ(distances, (std::vector<double>{0, 5, 20, 5, 0, 5, 20, 5, 0}));
+  EXPECT_FALSE(slice.choose({.clock = 1, .shard = 0}));
+  EXPECT_TRUE(slice.state().least() == 0);
+  ServedSlice other = make({}, 3, {}, {.rule = "krum", .byzantine = 0});
+  for (const int shard : {0, 2}) other.push(push(shard, 0, static_cast<float>(shard)));
+  EXPECT_FALSE(other.choose({.clock = 0, .shard = 1}));
+  EXPECT_EQ(other.push(push(1, 0, 1)), Taken::applied);  // the chosen one comes after the choice
+  EXPECT_EQ(*other.state().values, (Values{9, 8}));
+  EXPECT_EQ(other.state().choice, (RoundChoice{.clock = 0, .shard = 1}));
+}
+
+TEST_F(ServedSliceTest, TheRateIsTheChosenOnes) {
+  ServedSlice slice = make({}, 3, {}, {.rule = "krum", .byzantine = 0});
+  SlicePush liar = push(0, 0, 1);
+  liar.rate = 1e6;
+  slice.push(liar);
+  for (const int shard : {1, 2}) slice.push(push(shard, 0, 1));
+  EXPECT_TRUE(slice.choose({.clock = 0, .shard = 2}));
+  EXPECT_EQ(*slice.state().values, (Values{9, 8}));
+}
+
+TEST_F(ServedSliceTest, AStatisticIsTheChosenOnesAndDoesNotChoose) {
+  ServedSlice slice = make({}, 3, {.name = "mean", .trained = false}, {.rule = "krum", .byzantine = 0});
+  for (const int shard : {0, 1, 2}) slice.push(push(shard, 0, static_cast<float>(shard)));
+  std::vector<double> distances(9, 0.0);
+  slice.add_distances(std::vector<int>{0, 1, 2}, distances);
+  EXPECT_EQ(distances, std::vector<double>(9, 0.0));
+  EXPECT_TRUE(slice.choose({.clock = 0, .shard = 2}));
+  EXPECT_EQ(*slice.state().values, (Values{2, 4}));
+}
+
 // Shards push 2, 4, 6 and 8: 5 in the mean, however they come.
 class PushesOfSeveralShards : public SliceFixture {
  protected:
