@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "parallel/ps/audit/audit_check.h"
 #include "support/cluster_fixture.h"
 
 namespace trifold::test {
@@ -37,9 +38,10 @@ class CombineTest : public ClusterFixture {
       return start(std::move(arguments));
     };
     manager_ = member({"manager", "job.json", "--json", "--listen", address});
-    for (int i = 0; i < 2; ++i) servers_.push_back(member({"server", "--manager", address}));
+    for (int i = 0; i < 2; ++i) servers_.push_back(member({"server", "--manager", address, "--audit", "logs"}));
     for (const char* host : {"a", "b"})
-      for (int i = 0; i < 2; ++i) workers_.push_back(member({"worker", "--manager", address, "--host", host}));
+      for (int i = 0; i < 2; ++i)
+        workers_.push_back(member({"worker", "--manager", address, "--host", host, "--audit", "logs"}));
   }
 
   static bool is_head(const RunningProgram& worker) {
@@ -62,6 +64,9 @@ class CombineTest : public ClusterFixture {
     expect_same_losses("job", "whole", 1e-5, unreported);
     expect_good_end(servers_);
     expect_good_end(workers_);
+    const AuditResult audit = check_audit(read_audit(directory() / "logs"));
+    EXPECT_TRUE(audit.faults.empty()) << audit.faults.front();
+    EXPECT_GT(audit.acknowledged, 0);
   }
 
   std::unique_ptr<RunningProgram> manager_;

@@ -15,6 +15,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 #include <zmq.hpp>
 
 #include "parallel/ps/client/server_client.h"
@@ -362,6 +364,8 @@ int main(int argc, char** argv) {
   loopback->add_option("--servers", args.servers, "how many");
   loopback->add_option("--turns", turns, "of both, the best counts");
   CLI11_PARSE(app, argc, argv);
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("ps_bench"));  // results are on standard output
+  spdlog::set_level(spdlog::level::warn);
   try {
     if (*server) {
       const std::atomic<bool> never = false;
