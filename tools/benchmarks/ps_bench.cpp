@@ -15,11 +15,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <zmq.hpp>
 
 #include "parallel/ps/client/server_client.h"
 #include "parallel/ps/server/parameter_server.h"
 #include "parallel/ps/wire/keys.h"
+#include "plain_copy.h"
 
 namespace {
 
@@ -40,7 +40,9 @@ struct BenchArgs {
   int pause_ms = 300;  // between rounds
   double keep = 1;     // share of a gradient that is pushed
   double momentum = 0.9;
-  std::string keys = {};  // folder
+  std::string keys = {};                               // folder
+  bool alone = false;                                  // loopback: nothing to compare with
+  std::size_t plain_message = std::size_t{256} << 10;  // loopback: bytes, as long as push+pull's are
 };
 
 std::string server_name(int server) {
@@ -192,8 +194,7 @@ void print(const std::vector<RoundTimes>& rounds) {
 
 // --- loopback
 
-// The best round's seconds, from the first push to the last pull.
-double served_seconds(const BenchArgs& args) {
+RoundCost measure_served(const BenchArgs& args) {
   std::vector<std::unique_ptr<BenchServer>> servers;
   std::vector<std::string> addresses;
   for (int i = 0; i < args.servers; ++i) {
@@ -207,6 +208,7 @@ double served_seconds(const BenchArgs& args) {
   for (const auto& server : servers) serving.emplace_back([&] { server->run(addresses, stop); });
   std::vector<std::vector<RoundTimes>> times(static_cast<std::size_t>(args.workers));
   std::barrier together(args.workers);
+  double cpu_begin = 0;
   {
     std::vector<std::jthread> working;
     for (int i = 0; i < args.workers; ++i)
@@ -214,11 +216,15 @@ double served_seconds(const BenchArgs& args) {
         BenchArgs own = args;
         own.worker = i;
         own.addresses = addresses;
-        times[static_cast<std::size_t>(i)] = work(own, [&] { together.arrive_and_wait(); });
+        int rounds = 0;
+        times[static_cast<std::size_t>(i)] = work(own, [&] {
+          together.arrive_and_wait();
+          if (i == 0 && rounds++ == 1) cpu_begin = process_cpu_seconds();
+        });
       });
   }
+  RoundCost cost{.cpu_seconds = (process_cpu_seconds() - cpu_begin) / args.rounds};
   stop = true;
-  double best = 0;
   for (std::size_t round = 0; round < times.front().size(); ++round) {
     std::int64_t begin = times.front()[round].begin_ns, end = begin;
     for (const auto& worker : times) {
@@ -226,75 +232,42 @@ double served_seconds(const BenchArgs& args) {
       end = std::max(end, worker[round].pulled_ns);
     }
     const double seconds = static_cast<double>(end - begin) * 1e-9;
-    best = round == 0 ? seconds : std::min(best, seconds);
+    cost.seconds = round == 0 ? seconds : std::min(cost.seconds, seconds);
   }
-  return best;
-}
-
-// Everybody's bytes go to one that keeps them, and as many come back, in messages as long as slices; from a buffer and
-// to a buffer, as zmq_send and zmq_recv do it.
-double plain_seconds(const BenchArgs& args) {
-  const std::vector<Slice> slices = cut_into_slices(tensors_of(args.bytes));
-  const std::size_t part = static_cast<std::size_t>(slices.front().elements()) * sizeof(float);
-  const std::size_t parts = slices.size();
-  zmq::context_t server_context(1);
-  zmq::socket_t router(server_context, zmq::socket_type::router);
-  router.set(zmq::sockopt::rcvtimeo, 100);
-  router.set(zmq::sockopt::sndhwm, 0);
-  router.bind("tcp://127.0.0.1:*");
-  const std::string address = router.get(zmq::sockopt::last_endpoint);
-  std::atomic<bool> stop = false;
-  std::jthread serving([&] {
-    std::vector<std::byte> room(part);
-    zmq::message_t name;
-    while (!stop) {
-      if (!router.recv(name)) continue;
-      (void)router.recv(zmq::buffer(room));
-      router.send(name, zmq::send_flags::sndmore);
-      router.send(zmq::buffer(room));
-    }
-  });
-  double best = 0;
-  std::barrier together(args.workers);
-  Clock::time_point begin;
-  {
-    std::vector<std::jthread> working;
-    for (int i = 0; i < args.workers; ++i)
-      working.emplace_back([&, i] {
-        zmq::context_t context(1);
-        zmq::socket_t dealer(context, zmq::socket_type::dealer);
-        dealer.set(zmq::sockopt::sndhwm, 0);
-        dealer.connect(address);
-        std::vector<std::byte> from(part * parts), into(part * parts);
-        for (int round = 0; round <= args.rounds; ++round) {
-          together.arrive_and_wait();
-          if (i == 0) begin = Clock::now();
-          for (std::size_t k = 0; k < parts; ++k) dealer.send(zmq::buffer(from.data() + k * part, part));
-          for (std::size_t k = 0; k < parts; ++k) (void)dealer.recv(zmq::buffer(into.data() + k * part, part));
-          together.arrive_and_wait();
-          const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-          if (i == 0 && round > 0) best = best == 0 ? seconds : std::min(best, seconds);
-        }
-      });
-  }
-  stop = true;
-  return best;
+  return cost;
 }
 
 void compare_on_loopback(const BenchArgs& args, int turns) {
-  double served = 0, plain = 0;
+  PlainCopyArgs plain{.workers = args.workers,
+                      .servers = args.servers,
+                      .bytes = static_cast<std::size_t>(args.bytes),
+                      .message_bytes = args.plain_message,
+                      .rounds = args.rounds};
+  RoundCost served, copying, handing;
+  const auto keep_best = [](RoundCost& best, const RoundCost& next) {
+    if (best.seconds == 0 || next.seconds < best.seconds) best.seconds = next.seconds;
+    if (best.cpu_seconds == 0 || next.cpu_seconds < best.cpu_seconds) best.cpu_seconds = next.cpu_seconds;
+  };
   for (int turn = 0; turn < turns; ++turn) {  // in turns: the machine is noisy
-    const double a = served_seconds(args), b = plain_seconds(args);
-    served = turn == 0 ? a : std::min(served, a);
-    plain = turn == 0 ? b : std::min(plain, b);
+    keep_best(served, measure_served(args));
+    if (args.alone) continue;
+    plain.server_copies = true;
+    keep_best(copying, measure_plain_copy(plain));
+    plain.server_copies = false;
+    keep_best(handing, measure_plain_copy(plain));
   }
   const double megabytes = 2e-6 * static_cast<double>(args.bytes) * args.workers;
   const nlohmann::json result = {{"workers", args.workers},
                                  {"servers", args.servers},
                                  {"model_bytes", args.bytes},
-                                 {"push_pull_MB_s", megabytes / served},
-                                 {"plain_zmq_MB_s", megabytes / plain},
-                                 {"ratio", plain / served}};
+                                 {"push_pull_MB_s", megabytes / served.seconds},
+                                 {"plain_zmq_MB_s", megabytes / copying.seconds},
+                                 {"handed_on_zmq_MB_s", megabytes / handing.seconds},
+                                 {"push_pull_cpu_ms", 1e3 * served.cpu_seconds},
+                                 {"plain_zmq_cpu_ms", 1e3 * copying.cpu_seconds},
+                                 {"handed_on_zmq_cpu_ms", 1e3 * handing.cpu_seconds},
+                                 {"ratio", copying.seconds / served.seconds},
+                                 {"ratio_to_handed_on", handing.seconds / served.seconds}};
   fmt::print("{}\n", result.dump());
 }
 
@@ -328,6 +301,8 @@ int main(int argc, char** argv) {
   for (CLI::App* sub : {worker, loopback}) sub->add_option("--keep", args.keep, "share of a gradient that is pushed");
   loopback->add_option("--servers", args.servers, "how many");
   loopback->add_option("--turns", turns, "of both, the best counts");
+  loopback->add_flag("--alone", args.alone, "without the plain copy: for a profiler");
+  loopback->add_option("--plain-message", args.plain_message, "bytes of a message of the plain copy");
   CLI11_PARSE(app, argc, argv);
   try {
     if (*server) {
