@@ -41,7 +41,7 @@ struct BenchArgs {
   double keep = 1;     // share of a gradient that is pushed
   double momentum = 0.9;
   std::string keys = {};                               // folder
-  bool alone = false;                                  // loopback: nothing to compare with
+  std::string only = {};                               // loopback: one of what is measured; empty: all
   std::size_t plain_message = std::size_t{256} << 10;  // loopback: bytes, as long as push+pull's are
 };
 
@@ -105,7 +105,12 @@ class BenchServer {
     server.follow(view);
     server.handle({.from = 0, .message = first_values(layout)});
     while (!stop) {
-      if (const auto received = mailbox_.receive(std::chrono::milliseconds(50))) server.handle(*received);
+      std::optional<Received> received = mailbox_.receive(std::chrono::milliseconds(50));
+      while (received) {
+        std::optional<Received> next = mailbox_.receive(std::chrono::milliseconds(0));
+        server.handle(*received, next.has_value());
+        received = std::move(next);
+      }
       server.tick();
     }
   }
@@ -248,13 +253,13 @@ void compare_on_loopback(const BenchArgs& args, int turns) {
     if (best.seconds == 0 || next.seconds < best.seconds) best.seconds = next.seconds;
     if (best.cpu_seconds == 0 || next.cpu_seconds < best.cpu_seconds) best.cpu_seconds = next.cpu_seconds;
   };
+  const auto wanted = [&](const char* what) { return args.only.empty() || args.only == what; };
   for (int turn = 0; turn < turns; ++turn) {  // in turns: the machine is noisy
-    keep_best(served, measure_served(args));
-    if (args.alone) continue;
+    if (wanted("push_pull")) keep_best(served, measure_served(args));
     plain.server_copies = true;
-    keep_best(copying, measure_plain_copy(plain));
+    if (wanted("plain")) keep_best(copying, measure_plain_copy(plain));
     plain.server_copies = false;
-    keep_best(handing, measure_plain_copy(plain));
+    if (wanted("handed_on")) keep_best(handing, measure_plain_copy(plain));
   }
   const double megabytes = 2e-6 * static_cast<double>(args.bytes) * args.workers;
   const nlohmann::json result = {{"workers", args.workers},
@@ -301,7 +306,8 @@ int main(int argc, char** argv) {
   for (CLI::App* sub : {worker, loopback}) sub->add_option("--keep", args.keep, "share of a gradient that is pushed");
   loopback->add_option("--servers", args.servers, "how many");
   loopback->add_option("--turns", turns, "of both, the best counts");
-  loopback->add_flag("--alone", args.alone, "without the plain copy: for a profiler");
+  loopback->add_option("--only", args.only, "push_pull, plain or handed_on: for a profiler")
+      ->check(CLI::IsMember({"push_pull", "plain", "handed_on"}));
   loopback->add_option("--plain-message", args.plain_message, "bytes of a message of the plain copy");
   CLI11_PARSE(app, argc, argv);
   try {

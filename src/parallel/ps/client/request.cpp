@@ -7,22 +7,14 @@
 namespace trifold {
 namespace {
 
-// Without a copy where the encodings lie one after the other, as they do until their slices go apart.
-Payload join_encodings(const std::vector<SliceWork>& work) {
-  if (work.empty()) return {};
+// Without a copy until slices have gone apart.
+Payload encodings_of(const Request& request) {
   std::size_t total = 0;
-  bool adjacent = true;
-  const Payload& first = work.front().encoded;
-  for (const SliceWork& item : work) {
-    adjacent = adjacent && item.encoded.owner() == first.owner() &&
-               item.encoded.bytes().data() == first.bytes().data() + total;
-    total += item.encoded.size();
-  }
-  if (adjacent) return {first.owner(), {first.bytes().data(), total}};
+  for (const SliceWork& item : request.work) total += item.encoded.size();
+  if (total == request.encodings.size()) return request.encodings;
   std::vector<std::byte> joined;
   joined.reserve(total);
-  for (const SliceWork& item : work)
-    joined.insert(joined.end(), item.encoded.bytes().begin(), item.encoded.bytes().end());
+  for (const SliceWork& item : request.work) joined.insert(joined.end(), item.encoded.begin(), item.encoded.end());
   return Payload::own(std::move(joined));
 }
 
@@ -71,7 +63,7 @@ Message message_of(const Request& request, std::uint64_t id, std::int64_t epoch)
   nlohmann::json sizes = nlohmann::json::array();
   for (const SliceWork& item : request.work) sizes.push_back(item.encoded.size());
   message.fields["sizes"] = std::move(sizes);
-  message.payload = join_encodings(request.work);
+  message.payload = encodings_of(request);
   return message;
 }
 

@@ -49,9 +49,9 @@ struct StatusRound {
 struct SliceWork {
   int slice = 0;
   ServerTicket ticket;
-  Payload encoded = {};                    // push
-  std::span<float> into = {};              // pull
-  std::shared_ptr<const void> keeps = {};  // what `into` lies in
+  std::span<const std::byte> encoded = {};  // push: of its request's encodings
+  std::span<float> into = {};               // pull
+  std::shared_ptr<const void> keeps = {};   // what `into` lies in
 };
 
 struct Request {
@@ -62,6 +62,7 @@ struct Request {
   double rate = 0;                   // push
   std::int64_t cut = -1;             // fetch
   std::vector<SliceWork> work = {};  // not answered yet
+  Payload encodings = {};            // push: of all of `work`, in that order, and of slices that went elsewhere
   std::shared_ptr<FetchedModel> fetched = {};
   std::shared_ptr<StatusRound> status = {};  // status: there is no work, then
 };

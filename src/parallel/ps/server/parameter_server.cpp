@@ -5,6 +5,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "parallel/ps/wire/frame.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -15,6 +16,7 @@ constexpr std::chrono::milliseconds kAskAgain{500};
 constexpr std::size_t kMostEarly = 4096;
 constexpr std::size_t kMostOwedPulls = 1024;
 constexpr std::size_t kMostCuts = 3;  // of a replica, which is not told when one is released
+constexpr int kMostUnsent = 8;        // messages that are taken before what they made ready is sent
 constexpr std::size_t kAnswerBytes = std::size_t{4} << 20;
 
 std::uint64_t id_of(const Message& message) {
@@ -139,12 +141,14 @@ void ParameterServer::tick() {
 
 // --- messages
 
-void ParameterServer::handle(const Received& received) {
+void ParameterServer::handle(const Received& received, bool more) {
   try {
     handle_request(received);
   } catch (const std::exception& error) {
     refuse(received, "bad", error.what());
   }
+  if (more && ++unsent_ < kMostUnsent) return;
+  unsent_ = 0;
   send_ready_pulls();
   if (replication_) replication_->send_due();
 }
@@ -409,8 +413,13 @@ std::vector<Message> ParameterServer::pull_answers(const ReadyPull& ready) const
   std::vector<Message> answers;
   std::vector<std::byte> bytes;
   nlohmann::json fields;
+  std::size_t left = 0;
+  for (const int slice : ready.slices) left += encoded_bytes(args_.layout.elements_of(slice));
   for (std::size_t i = 0; i < ready.slices.size(); ++i) {
     const ServedSlice& served = owned_.at(ready.slices[i]).slice;
+    const std::size_t room = encoded_bytes(static_cast<std::size_t>(served.elements()));
+    if (bytes.empty()) bytes = pool_.take(std::min(left, kAnswerBytes + room));
+    left -= room;
     const std::size_t before = bytes.size();
     encode(served.values_for(ready.clock), {}, {.half = args_.half_answers, .keep = 1}, bytes);
     fields["slices"].push_back(ready.slices[i]);
@@ -419,7 +428,7 @@ std::vector<Message> ParameterServer::pull_answers(const ReadyPull& ready) const
     if (bytes.size() < kAnswerBytes && i + 1 < ready.slices.size()) continue;
     answers.push_back({.kind = MessageKind::pull_answer,
                        .fields = std::exchange(fields, {}),
-                       .payload = Payload::own(std::exchange(bytes, {}))});
+                       .payload = with_checksum(pool_.own(std::exchange(bytes, {})))});
   }
   return answers;
 }

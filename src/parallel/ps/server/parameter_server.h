@@ -16,6 +16,7 @@
 #include "parallel/ps/slices/gradient_codec.h"
 #include "parallel/ps/slices/slice_places.h"
 #include "parallel/ps/view.h"
+#include "parallel/ps/wire/byte_pool.h"
 #include "parallel/ps/wire/mailbox.h"
 
 namespace trifold {
@@ -34,7 +35,8 @@ class ParameterServer {
   explicit ParameterServer(Args args);
 
   void follow(const View& view);
-  void handle(const Received& received);
+  // more: another message is at hand, so what is ready may wait for what that makes ready, for a while.
+  void handle(const Received& received, bool more = false);
   // Now and then: asks again for what has not come.
   void tick();
 
@@ -122,6 +124,8 @@ class ParameterServer {
   std::map<std::uint64_t, Push> pushes_;
   std::uint64_t next_push_ = 1;
   std::map<std::pair<PeerId, std::uint64_t>, ReadyPull> ready_pulls_;
+  int unsent_ = 0;  // messages since what is due was sent
+  BytePool pool_;   // of answers
   std::unique_ptr<ReplicaKeeper> replication_;
   std::map<std::string, PeerId> peers_;  // by address
   Counts counts_;

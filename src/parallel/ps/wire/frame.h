@@ -30,6 +30,9 @@ struct Frame {
   std::size_t bytes() const { return head.size() + payload.size(); }
 };
 
+// The payload, knowing its checksum: for who has just written it, or sends it several times.
+Payload with_checksum(Payload payload);
+
 // Fails if the fields are no object or too large.
 Frame encode_frame(const Message& message, bool compress = false);
 
