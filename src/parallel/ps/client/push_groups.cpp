@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "parallel/ps/wire/frame.h"
-
 namespace trifold {
 
 bool PushGroup::takes(const PushGroup& other) const {
@@ -15,13 +13,14 @@ bool PushGroup::takes(const PushGroup& other) const {
 void PushGroup::append(PushGroup other) {
   const std::size_t before = bytes_.size();
   bytes_.insert(bytes_.end(), other.bytes_.begin(), other.bytes_.end());
+  checksum_.add(other.bytes_);
   for (const std::size_t end : other.ends_) ends_.push_back(before + end);
   for (SliceWork& work : other.request_.work) request_.work.push_back(std::move(work));
 }
 
-// The checksum is taken here, where the bytes have just been written.
 Request PushGroup::close() && {
-  request_.encodings = with_checksum(pool_->own(std::move(bytes_)));
+  request_.encodings = pool_->own(std::move(bytes_));
+  request_.encodings.set_checksum(checksum_.value());
   std::size_t begin = 0;
   for (std::size_t i = 0; i < ends_.size(); ++i) {
     request_.work[i].encoded = request_.encodings.bytes().subspan(begin, ends_[i] - begin);
@@ -30,10 +29,10 @@ Request PushGroup::close() && {
   return std::move(request_);
 }
 
-void PushGroups::add(int server, PushGroup group, std::vector<Request>& go) {
+void PushGroups::add(int server, PushGroup group, std::size_t enough, std::vector<Request>& go) {
   const auto found = waiting_.find(server);
   if (found == waiting_.end()) {
-    if (group.size() >= enough_)
+    if (group.size() >= enough)
       go.push_back(std::move(group).close());
     else
       waiting_.emplace(server, std::move(group));
@@ -43,7 +42,7 @@ void PushGroups::add(int server, PushGroup group, std::vector<Request>& go) {
     found->second.append(std::move(group));
   else
     go.push_back(std::exchange(found->second, std::move(group)).close());
-  if (found->second.size() < enough_) return;
+  if (found->second.size() < enough) return;
   go.push_back(std::move(found->second).close());
   waiting_.erase(found);
 }

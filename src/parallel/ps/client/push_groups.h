@@ -8,6 +8,7 @@
 
 #include "parallel/ps/client/request.h"
 #include "parallel/ps/wire/byte_pool.h"
+#include "parallel/ps/wire/frame.h"
 
 namespace trifold {
 
@@ -21,7 +22,9 @@ class PushGroup {
   // `encode` appends to the bytes it is given.
   template <class Encode>
   void add(SliceWork work, const Encode& encode) {
+    const std::size_t before = bytes_.size();
     encode(bytes_);
+    checksum_.add(std::span(bytes_).subspan(before));
     request_.work.push_back(std::move(work));
     ends_.push_back(bytes_.size());
   }
@@ -35,21 +38,19 @@ class PushGroup {
   Request request_;
   const BytePool* pool_;
   std::vector<std::byte> bytes_;
+  PayloadChecksum checksum_;
   std::vector<std::size_t> ends_;  // of the slices' encodings
 };
 
 // Groups that wait for more.
 class PushGroups {
  public:
-  explicit PushGroups(std::size_t enough) : enough_(enough) {}
-
-  std::size_t enough() const { return enough_; }  // bytes: a group of so many goes
-  // What is to go now is added to `go`: at most the one that waited and could not take it, and the one it has filled.
-  void add(int server, PushGroup group, std::vector<Request>& go);
+  // A group of `enough` bytes goes. What is to go now is added to `go`: at most the one that waited and could not take
+  // it, and the one it has filled.
+  void add(int server, PushGroup group, std::size_t enough, std::vector<Request>& go);
   void close_all(std::vector<Request>& go);
 
  private:
-  std::size_t enough_;
   std::map<int, PushGroup> waiting_;  // by server
 };
 

@@ -14,19 +14,11 @@ namespace {
 
 constexpr std::int64_t kPullElements = 256 * 1024;    // asked for in one message, and so answered in one
 constexpr std::int64_t kFetchElements = 1024 * 1024;  // likewise; with states it is several times as much
-constexpr std::size_t kPushMessages = 32;             // a model is pushed in about so many, within these bounds
+constexpr std::size_t kPushMessages = 32;             // about so many to each server bring a model, within these bounds
 constexpr std::size_t kLeastGroup = std::size_t{64} << 10;
 constexpr std::size_t kMostGroup = std::size_t{256} << 10;
 constexpr int kTakenAtOnce = 256;                   // messages, before the compute threads' wishes are looked at
 constexpr std::chrono::milliseconds kAskAgain{20};  // for the status, while slices are on their way to their servers
-
-// Long messages cost less, short ones overlap with what is computed before and after.
-std::size_t group_bytes_of(const ServerClientOptions& options) {
-  if (options.group_bytes > 0) return options.group_bytes;
-  std::size_t bytes = 0;
-  for (const ServedTensor& tensor : options.tensors) bytes += static_cast<std::size_t>(tensor.elements) * sizeof(float);
-  return std::clamp(bytes / kPushMessages, kLeastGroup, kMostGroup);
-}
 
 }  // namespace
 
@@ -41,8 +33,9 @@ struct ServerClient::Parts {
                   .patience = options.patience,
                   .on_newer_epoch = options.on_newer_epoch},
                  mailbox, board),
-        left(static_cast<std::size_t>(options.shards), std::vector<std::vector<float>>(slices.size())),
-        groups(group_bytes_of(options)) {
+        left(static_cast<std::size_t>(options.shards), std::vector<std::vector<float>>(slices.size())) {
+    for (const ServedTensor& tensor : options.tensors)
+      model_bytes += static_cast<std::size_t>(tensor.elements) * sizeof(float);
     first_slice.assign(options.tensors.size() + 1, slices.size());
     for (std::size_t i = slices.size(); i-- > 0;) first_slice[static_cast<std::size_t>(slices[i].tensor)] = i;
     for (std::size_t i = options.tensors.size(); i-- > 0;)
@@ -121,6 +114,13 @@ struct ServerClient::Parts {
     return placement != nullptr && !placement->owner.empty() ? placement->owner[slice] : 0;
   }
 
+  // Long messages cost less; the first that are whole are answered while the rest still goes.
+  std::size_t group_bytes(const Placement* to) const {
+    if (options.group_bytes > 0) return options.group_bytes;
+    const std::size_t servers = to == nullptr ? 1 : std::max<std::size_t>(1, to->view.servers.size());
+    return std::clamp(model_bytes / (kPushMessages * servers), kLeastGroup, kMostGroup);
+  }
+
   std::shared_ptr<const Placement> current_placement() {
     const std::lock_guard lock(mutex);
     return placement;
@@ -153,6 +153,7 @@ struct ServerClient::Parts {
   ServerClientOptions options;
   std::vector<Slice> slices;
   std::vector<std::size_t> first_slice;  // by tensor, and one more
+  std::size_t model_bytes = 0;
   TicketBoard board;
   Mailbox mailbox;
   ServerExchange exchange;  // the thread's
@@ -206,7 +207,7 @@ ServerTicket ServerClient::push(const PushArgs& args, std::span<const float> val
   const Request like{
       .kind = MessageKind::push, .shard = args.shard, .clock = args.clock, .weight = args.weight, .rate = args.rate};
   const std::shared_ptr<const Placement> placement = parts.current_placement();
-  const std::size_t enough = parts.groups.enough();
+  const std::size_t enough = parts.group_bytes(placement.get());
   std::map<int, PushGroup> groups;  // by server
   for (std::size_t i = first; i < last; ++i) {
     const Slice& slice = parts.slices[i];
@@ -229,7 +230,7 @@ ServerTicket ServerClient::push(const PushArgs& args, std::span<const float> val
     groups.erase(found);
   }
   parts.wish([&](Parts::Wishes& all) {
-    for (auto& [server, group] : groups) parts.groups.add(server, std::move(group), all.requests);
+    for (auto& [server, group] : groups) parts.groups.add(server, std::move(group), enough, all.requests);
   });
   return ticket;
 }

@@ -229,6 +229,7 @@ void ServerExchange::send_reports() {
 
 void ServerExchange::take(const Received& received) {
   const Message& answer = received.message;
+  if (answer.kind == MessageKind::push_answer) return take_push_answers(received);
   const auto id = answer.fields.find("id");
   if (id == answer.fields.end() || !id->is_number_integer()) return;
   const auto found = flights_.find(id->get<std::uint64_t>());
@@ -240,8 +241,6 @@ void ServerExchange::take(const Received& received) {
     const MessageKind kind = flight.request.kind;
     if (answer.kind == MessageKind::refusal)
       return take_refusal(found, answer);
-    else if (answer.kind == MessageKind::push_answer && kind == MessageKind::push)
-      take_push(flight, answer);
     else if (answer.kind == MessageKind::status_answer && kind == MessageKind::status)
       take_status(flight, answer);
     else if ((answer.kind == MessageKind::pull_answer && kind == MessageKind::pull) ||
@@ -259,11 +258,26 @@ void ServerExchange::take(const Received& received) {
   }
 }
 
-void ServerExchange::take_push(Flight& flight, const Message& answer) {
-  const bool late = answer.fields.value("late", false);
-  Request& request = flight.request;
-  for (const SliceWork& item : request.work) board_.answer_push(item.ticket, request.shard, request.clock, late);
-  request.work.clear();
+// Several at once. Whatever else it says is none of a server's, and what was not answered is asked again.
+void ServerExchange::take_push_answers(const Received& received) {
+  std::vector<std::uint64_t> answered;
+  std::set<std::uint64_t> late;
+  try {
+    received.message.fields.at("ids").get_to(answered);
+    received.message.fields.at("late").get_to(late);
+  } catch (const nlohmann::json::exception&) {
+    return;
+  }
+  for (const std::uint64_t id : answered) {
+    const auto found = flights_.find(id);
+    if (found == flights_.end()) continue;  // answered before, or asked of others since
+    const Request& request = found->second.request;
+    if (request.kind != MessageKind::push || line_of(found->second) != received.from) continue;
+    heard_[static_cast<std::size_t>(found->second.server)] = Clock::now();
+    for (const SliceWork& item : request.work)
+      board_.answer_push(item.ticket, request.shard, request.clock, late.contains(id));
+    flights_.erase(found);
+  }
 }
 
 // Of a pull or a fetch. A slice that is not waited for came before, in an answer to the same request sent twice.

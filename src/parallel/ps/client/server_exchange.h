@@ -77,7 +77,7 @@ class ServerExchange {
   void send_reports();
   void fail(Request request, const Refused& why);
 
-  void take_push(Flight& flight, const Message& answer);
+  void take_push_answers(const Received& received);
   void take_slices(Flight& flight, const Message& answer);
   void take_status(Flight& flight, const Message& answer);
   void take_refusal(Flights::iterator flight, const Message& answer);

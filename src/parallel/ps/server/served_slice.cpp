@@ -85,7 +85,8 @@ bool ServedSlice::advance() {
 bool ServedSlice::complete_round() {
   const std::int64_t round = state_.least();
   const auto pushed = waiting_.find(round);
-  if (pushed == waiting_.end() || !may_pass(round)) return false;
+  const int needed = std::max(1, args_.rules->participation.count() - args_.rules->backup);
+  if (pushed == waiting_.end() || static_cast<int>(pushed->second.size()) < needed || !may_pass(round)) return false;
   const std::vector<bool> expected = args_.rules->participation.in_round(round);
   std::vector<Contribution> contributions;
   std::vector<bool> left_out = expected;
@@ -96,7 +97,6 @@ bool ServedSlice::complete_round() {
     left_out[at] = false;
     contributions.push_back({.values = numbers(push, rooms_[at]).data(), .weight = push.weight});
   }
-  const int needed = std::max(1, args_.rules->participation.count() - args_.rules->backup);
   if (static_cast<int>(contributions.size()) < needed) return false;
   combined_.resize(state_.values->size());
   if (!args_.tensor.trained && args_.tensor.keeps > 0)

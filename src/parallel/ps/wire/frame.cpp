@@ -132,9 +132,25 @@ std::string fault_of(const Header& header, std::size_t head_bytes, std::size_t p
 
 }  // namespace
 
-Payload with_checksum(Payload payload) {
-  payload.set_checksum(checksum_of(payload.bytes()));
-  return payload;
+struct PayloadChecksum::State {
+  XXH3_state_t* sum = XXH3_createState();
+};
+
+PayloadChecksum::PayloadChecksum() : state_(new State) {
+  XXH3_64bits_reset(state_->sum);
+}
+
+void PayloadChecksum::Free::operator()(State* state) const {
+  XXH3_freeState(state->sum);
+  delete state;
+}
+
+void PayloadChecksum::add(std::span<const std::byte> bytes) {
+  XXH3_64bits_update(state_->sum, bytes.data(), bytes.size());
+}
+
+std::uint64_t PayloadChecksum::value() const {
+  return XXH3_64bits_digest(state_->sum);
 }
 
 Frame encode_frame(const Message& message, bool compress) {

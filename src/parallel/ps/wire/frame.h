@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,8 +31,20 @@ struct Frame {
   std::size_t bytes() const { return head.size() + payload.size(); }
 };
 
-// The payload, knowing its checksum: for who has just written it, or sends it several times.
-Payload with_checksum(Payload payload);
+// Of a payload that comes about piece by piece: each is best added right after it was written, while caches have it.
+class PayloadChecksum {
+ public:
+  PayloadChecksum();
+  void add(std::span<const std::byte> bytes);
+  std::uint64_t value() const;
+
+ private:
+  struct State;
+  struct Free {
+    void operator()(State* state) const;
+  };
+  std::unique_ptr<State, Free> state_;
+};
 
 // Fails if the fields are no object or too large.
 Frame encode_frame(const Message& message, bool compress = false);

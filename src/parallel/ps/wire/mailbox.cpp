@@ -274,7 +274,10 @@ struct Mailbox::Parts {
           ready.heard(*socket);
           return received;
         }
-        if (taken == Taken::nothing) ready.nothing_from(*socket);
+        if (taken == Taken::nothing) {
+          ready.nothing_from(*socket);
+          ended = timeout.count() == 0;  // that was a look
+        }
         if (taken == Taken::refused && Clock::now() >= deadline) return std::nullopt;
         continue;
       }
