@@ -93,6 +93,17 @@ TEST_F(CudaPlans, AreRefusedWhereThereAreTooFewGpus) {
   EXPECT_TRUE(says(refusal({"train", "job.json", "--devices", "cuda#1", "--plan", "dp=2"}), "\"cuda#1\" is 1 rank"));
 }
 
+// Gradients go from the workers' GPUs to the servers, and parameters back.
+TEST_F(CudaPlans, WorkersOfParameterServersHaveAGpuEach) {
+  train({"--name", "cpu", "--devices", "cpu"});
+  for (const char* plan : {"ps,servers=2,workers=2", "ps,workers=2,tp=2"}) {
+    SCOPED_TRACE(plan);
+    train({"--name", "gpus", "--force", "--devices", "cuda", "--plan", plan});
+    expect_same_losses("cpu", "gpus");
+  }
+  EXPECT_TRUE(says(refusal({"train", "job.json", "--devices", "cuda", "--plan", "ps,workers=4,tp=2"}), "8 ranks"));
+}
+
 // Each process has its GPU; NCCL goes between processes.
 TEST_F(CudaPlans, RunInSeveralProcesses) {
   if (!fs::exists(TRIFOLD_MPIRUN)) GTEST_SKIP() << "there is no mpirun";

@@ -1,13 +1,15 @@
 // Parameter servers and workers as processes: the same training as all-reduce, whoever comes and goes.
 #include <csignal>
-#include <fstream>
+#include <map>
 #include <set>
 #include <thread>
 
 #include <fmt/format.h>
 
+#include "parallel/ps/audit/audit_check.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "support/job_fixture.h"
+#include "support/cluster_fixture.h"
+#include "support/cluster_processes.h"
 
 namespace trifold::test {
 namespace {
@@ -15,71 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-std::string text_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-// Processes below `parent`, by the first word after the program's name: "server", "worker".
-std::vector<int> members_of(int parent, const std::string& role) {
-  std::vector<int> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const std::string status = text_of(entry.path() / "status");
-    if (status.find(fmt::format("\nPPid:\t{}\n", parent)) == std::string::npos) continue;
-    const std::string words = text_of(entry.path() / "cmdline");
-    if (words.find('\0' + role + '\0') != std::string::npos) found.push_back(std::stoi(name));
-  }
-  return found;
-}
-
-class Cluster : public JobFixture {
+class Cluster : public ClusterFixture {
  protected:
-  // Dropout and batch norm: what depends on a sample's place in the batch must not depend on who computes it.
-  static Json cluster_job() {
-    Json job = small_job();
-    job["model"]["layers"] = Json::parse(R"([
-      {"id": "conv1", "type": "conv2d", "out": 8, "kernel": 3, "pad": 1}, {"id": "bn1", "type": "batch_norm"},
-      {"type": "relu"}, {"type": "max_pool", "kernel": 2}, {"type": "flatten"},
-      {"id": "drop", "type": "dropout", "p": 0.2}, {"id": "fc", "type": "linear", "out": 3}])");
-    job["data"]["train_samples"] = 20 * 32;
-    job["train"]["batch"] = 32;
-    job["train"]["epochs"] = 2;
-    job["train"]["bn_group"] = 8;
-    return job;
-  }
-  void SetUp() override { write_job(cluster_job()); }
-
   static std::vector<std::string> with_servers(int servers, int workers, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments = {"--set",     "plan.sync.type=ps",    "--servers", std::to_string(servers),
                                           "--workers", std::to_string(workers)};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
-  }
-
-  // Until a few steps are done.
-  void wait_for_steps(RunningProgram& program, const std::string& run) const {
-    const fs::path file = directory() / "runs" / run / "metrics.jsonl";
-    while (program.running() && (!fs::exists(file) || fs::file_size(file) < 500)) std::this_thread::sleep_for(1ms);
-  }
-
-  std::vector<double> losses(const std::string& run) const {
-    std::vector<double> found;
-    for (const Json& line : metrics(run))
-      if (line["phase"] == "train") found.push_back(line["loss"]);
-    return found;
-  }
-  // `unreported`: steps of which a killed worker may have kept its part of the loss to itself.
-  void expect_same_losses(const std::string& a, const std::string& b, double tolerance, int unreported = 0) const {
-    const std::vector<double> first = losses(a);
-    const std::vector<double> second = losses(b);
-    ASSERT_EQ(first.size(), second.size());
-    ASSERT_GT(first.size(), 10u);
-    for (std::size_t i = 0; i < first.size(); ++i) {
-      if (std::abs(first[i] - second[i]) > tolerance * first[i] && unreported-- > 0) continue;
-      ASSERT_NEAR(first[i], second[i], tolerance * first[i]) << "step " << i + 1;
-    }
   }
 };
 
@@ -242,6 +186,106 @@ TEST_F(Cluster, NoProcessIsLeftBehindByAManagerThatIsKilled) {
   for (int tries = 0; tries < 500 && std::ranges::any_of(members, [](int id) { return ::kill(id, 0) == 0; }); ++tries)
     std::this_thread::sleep_for(20ms);
   for (const int member : members) EXPECT_NE(::kill(member, 0), 0) << member;
+}
+
+// --- servers that come and go, as their audit logs show it
+
+// By slice, the server that owns it in an epoch, by its id.
+using Owners = std::map<int, std::string>;
+
+std::map<std::int64_t, Owners> owners_by_epoch(const fs::path& logs) {
+  std::map<std::int64_t, Owners> owners;
+  if (!fs::exists(logs)) return owners;
+  for (const AuditFile& file : read_audit(logs)) {
+    for (const Json& line : json_lines(file.text.substr(0, file.text.rfind('\n') + 1)))
+      if (line.contains("own")) owners[line["epoch"]][line["own"]] = file.name;
+  }
+  return owners;
+}
+
+// Of the slices, from one epoch to another.
+double share_that_moved(const Owners& from, const Owners& to) {
+  double moved = 0;
+  for (const auto& [slice, owner] : to) moved += from.at(slice) == owner ? 0 : 1;
+  return moved / static_cast<double>(to.size());
+}
+
+class ClusterThatChanges : public Cluster {
+ protected:
+  // Enough slices for the ring to be even, and more steps than anybody waits for.
+  void SetUp() override {
+    Json job = cluster_job();
+    Json& layers = job["model"]["layers"];
+    layers.insert(layers.end() - 1, Json::parse(R"({"id": "hidden", "type": "linear", "out": 64})"));
+    job["train"]["epochs"] = 20;
+    write_job(job);
+    train({"--name", "undisturbed", "--plan", "dp=2"});
+    job["train"]["epochs"] = 10000;
+    write_job(job);
+  }
+
+  RunningProgram::Args job_with_servers(const std::string& plan) const {
+    return {.arguments = {"train", "job.json", "--json", "--name", "changed", "--plan", plan, "--audit", "logs"},
+            .directory = directory()};
+  }
+
+  // Until all slices have owners in an epoch after `before`, and the last steps were done with them.
+  Owners wait_for_owners_after(RunningProgram& program, std::int64_t before) const {
+    const std::size_t slices = owners_by_epoch(logs()).at(1).size();
+    while (program.running()) {
+      const auto owners = owners_by_epoch(logs());
+      if (!owners.empty() && owners.rbegin()->first > before && owners.rbegin()->second.size() == slices) {
+        const std::size_t done = losses("changed").size();
+        while (program.running() && losses("changed").size() < done + 5) std::this_thread::sleep_for(5ms);
+        return owners.rbegin()->second;
+      }
+      std::this_thread::sleep_for(5ms);
+    }
+    return {};
+  }
+
+  void expect_good_end(RunningProgram& program) const {
+    program.send(SIGINT);
+    const ProgramResult result = program.wait(120s);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const AuditResult audit = check_audit(read_audit(logs()));
+    EXPECT_TRUE(audit.faults.empty()) << audit.faults.front();
+    EXPECT_GT(audit.acknowledged, 0);
+    const std::vector<double> changed = losses("changed");
+    const std::vector<double> undisturbed = losses("undisturbed");
+    ASSERT_GT(std::min(changed.size(), undisturbed.size()), 5u);
+    for (std::size_t i = 0; i < std::min(changed.size(), undisturbed.size()); ++i)
+      ASSERT_NEAR(changed[i], undisturbed[i], 1e-5 * undisturbed[i]) << "step " << i + 1;
+  }
+
+  fs::path logs() const { return directory() / "logs"; }
+};
+
+TEST_F(ClusterThatChanges, AServerThatComesTakesAThirdWhileTrainingGoesOn) {
+  RunningProgram program(job_with_servers("ps,servers=2,workers=2"));
+  wait_for_steps(program, "changed");
+  const std::string words = command_line_of(members_of(program.process(), "server").at(0));
+  const std::string manager = words.substr(words.find("tcp://"));
+  const auto third = start({"server", "--quiet", "--manager", manager.c_str(), "--audit", logs().string()});
+  const Owners before = owners_by_epoch(logs()).at(1);
+  const Owners after = wait_for_owners_after(program, 1);
+  const double moved = share_that_moved(before, after);
+  EXPECT_GT(moved, 0.2);
+  EXPECT_LT(moved, 0.5);
+  expect_good_end(program);
+  EXPECT_EQ(third->wait(60s).exit_code, 0);
+}
+
+TEST_F(ClusterThatChanges, AServerThatGoesLeavesItsThirdToTheOthers) {
+  RunningProgram program(job_with_servers("ps,servers=3,workers=2"));
+  wait_for_steps(program, "changed");
+  const Owners before = owners_by_epoch(logs()).at(1);
+  ::kill(members_of(program.process(), "server").at(1), SIGTERM);
+  const Owners after = wait_for_owners_after(program, 1);
+  const double moved = share_that_moved(before, after);
+  EXPECT_GT(moved, 0.2);
+  EXPECT_LT(moved, 0.5);
+  expect_good_end(program);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ std::string text_of(const std::filesystem::path& file) {
 }  // namespace
 
 RunningProgram::RunningProgram(const Args& args)
-    : out_file_(args.directory / ".stdout"), err_file_(args.directory / ".stderr") {
+    : out_file_(args.directory / (".stdout" + args.label)), err_file_(args.directory / (".stderr" + args.label)) {
   std::vector<std::string> words = args.under;
   words.emplace_back(TRIFOLD_PROGRAM);
   words.insert(words.end(), args.arguments.begin(), args.arguments.end());
@@ -52,6 +52,14 @@ RunningProgram::~RunningProgram() {
 bool RunningProgram::running() {
   if (!ended_) ended_ = ::waitpid(process_, &status_, WNOHANG) == process_;
   return !ended_;
+}
+
+std::string RunningProgram::output() const {
+  return text_of(out_file_);
+}
+
+std::string RunningProgram::errors() const {
+  return text_of(err_file_);
 }
 
 void RunningProgram::send(int signal) const {

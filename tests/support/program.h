@@ -22,6 +22,7 @@ class RunningProgram {
     std::vector<std::string> arguments = {};  // after the program's name
     std::vector<std::string> under = {};      // what starts it, with its arguments: {"mpirun", "-np", "2"}
     std::filesystem::path directory = {};     // where it runs; its output is kept in files there
+    std::string label = {};                   // of these files, where several run at a time
   };
 
   explicit RunningProgram(const Args& args);
@@ -33,6 +34,8 @@ class RunningProgram {
 
   bool running();
   int process() const { return process_; }  // its id
+  std::string output() const;               // so far
+  std::string errors() const;               // likewise
   void send(int signal) const;
   // Kills it when the time is over: the result then says signal 9.
   ProgramResult wait(std::chrono::seconds timeout = std::chrono::seconds(900));

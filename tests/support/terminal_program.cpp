@@ -64,8 +64,13 @@ bool TerminalProgram::read_some() {
 }
 
 bool TerminalProgram::draws(const std::string& text, std::size_t from, std::chrono::seconds patience) {
+  return draws([&](const std::string& output) { return output.find(text, from) != std::string::npos; }, patience);
+}
+
+bool TerminalProgram::draws(const std::function<bool(const std::string& output)>& wanted,
+                            std::chrono::seconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (output_.find(text, from) == std::string::npos) {
+  while (!wanted(output_)) {
     const bool was_running = running();
     if (!read_some() && (!was_running || std::chrono::steady_clock::now() > deadline)) return false;
   }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ class TerminalProgram {
 
   // Reads until the text has been drawn, from `from` on; false: the program ended or the time is over before that.
   bool draws(const std::string& text, std::size_t from = 0, std::chrono::seconds patience = std::chrono::seconds(60));
+  // Likewise, until all that was drawn so far has what is looked for.
+  bool draws(const std::function<bool(const std::string& output)>& wanted,
+             std::chrono::seconds patience = std::chrono::seconds(60));
   // Reads until it has ended: its exit code, or minus the signal's number.
   int end(std::chrono::seconds patience = std::chrono::seconds(60));
 

@@ -15,10 +15,12 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <malloc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "parallel/ps/client/server_client.h"
+#include "parallel/ps/head/host_head.h"
 #include "parallel/ps/server/parameter_server.h"
 #include "parallel/ps/wire/keys.h"
 #include "plain_copy.h"
@@ -31,6 +33,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kTensors = 16;  // of equal size
 constexpr const char* kFirstValues = "first values";
+constexpr const char* kHeadAddress = "tcp://127.0.0.1:7100";  // of every host
 
 struct BenchArgs {
   std::vector<std::string> addresses = {};  // of servers, in their order
@@ -41,6 +44,7 @@ struct BenchArgs {
   std::int64_t bytes = std::int64_t{8} << 20;
   int rounds = 5;
   int pause_ms = 300;  // between rounds
+  int per_host = 1;    // workers; several go through a head, the first of them
   double keep = 1;     // share of a gradient that is pushed
   double momentum = 0.9;
   std::string keys = {};                               // folder
@@ -50,6 +54,10 @@ struct BenchArgs {
 
 std::string server_name(int server) {
   return fmt::format("server{}", server);
+}
+
+std::string worker_name(int worker) {
+  return fmt::format("worker{}", worker);
 }
 
 std::vector<ServedTensor> tensors_of(std::int64_t bytes) {
@@ -75,6 +83,18 @@ View view_of(const BenchArgs& args, std::size_t slices) {
                             .public_key = args.keys.empty() ? "" : load_public_key(args.keys, name)});
   }
   view.sources.assign(slices, kFirstValues);
+  for (int i = 0; i < args.workers; ++i) {
+    view.shard_owners.push_back(worker_name(i));
+    if (args.per_host == 1) continue;
+    if (i % args.per_host == 0)
+      view.heads.push_back(
+          {.member = {.id = worker_name(i),
+                      .role = "worker",
+                      .address = kHeadAddress,
+                      .public_key = args.keys.empty() ? "" : load_public_key(args.keys, worker_name(i))},
+           .workers = {}});
+    view.heads.back().workers.push_back(worker_name(i));
+  }
   return view;
 }
 
@@ -154,13 +174,23 @@ std::int64_t now_ns() {
 // `between` is called before every round, the first included, which is there to connect everybody.
 std::vector<RoundTimes> work(const BenchArgs& args, const std::function<void()>& between) {
   const std::vector<ServedTensor> tensors = tensors_of(args.bytes);
-  ServerClient client(
-      {.tensors = tensors,
-       .shards = args.workers,
-       .codec = {.half = false, .keep = args.keep},
-       .mailbox = {.listen = {}, .credentials = credentials_of(args, fmt::format("worker{}", args.worker))},
-       .pulls_overtake = true});
-  client.set_view(view_of(args, client.slices().size()));
+  const std::optional<Credentials> credentials = credentials_of(args, worker_name(args.worker));
+  std::optional<HostHead> head;
+  if (args.per_host > 1 && args.worker % args.per_host == 0)
+    head.emplace(HostHeadOptions{.worker = worker_name(args.worker),
+                                 .tensors = tensors,
+                                 .participation = {.shards = args.workers},
+                                 .mailbox = {.listen = kHeadAddress, .credentials = credentials}});
+  ServerClient client({.tensors = tensors,
+                       .worker = worker_name(args.worker),
+                       .shards = args.workers,
+                       .codec = {.half = false, .keep = args.keep},
+                       .mailbox = {.listen = {}, .credentials = credentials},
+                       .pulls_overtake = true});
+  const View view = view_of(args, client.slices().size());
+  if (head) head->set_view(view);
+  client.set_view(view);
+  const auto sent_bytes = [&] { return client.counts().sent_bytes + (head ? head->traffic().sent : 0); };
   std::vector<std::vector<float>> gradients, values;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     gradients.emplace_back(static_cast<std::size_t>(tensors[i].elements));
@@ -171,7 +201,7 @@ std::vector<RoundTimes> work(const BenchArgs& args, const std::function<void()>&
   std::vector<RoundTimes> times;
   for (int round = 0; round <= args.rounds; ++round) {
     between();
-    const std::uint64_t sent = client.counts().sent_bytes;
+    const std::uint64_t sent = sent_bytes();
     RoundTimes time{.begin_ns = now_ns()};
     for (int i = 0; i < static_cast<int>(tensors.size()); ++i)
       client.push({.tensor = i, .shard = args.worker, .clock = round, .rate = 0.01},
@@ -183,9 +213,11 @@ std::vector<RoundTimes> work(const BenchArgs& args, const std::function<void()>&
     time.pulled_ns = now_ns();
     client.wait_for_pushes();
     time.answered_ns = now_ns();
-    time.sent_bytes = client.counts().sent_bytes - sent;
+    time.sent_bytes = sent_bytes() - sent;
     if (round > 0) times.push_back(time);
   }
+  if (head)
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // others of the host may still wait for their answers
   if (client.counts().sent_again > 0) fmt::print(stderr, "{} requests were sent again\n", client.counts().sent_again);
   return times;
 }
@@ -245,7 +277,14 @@ RoundCost measure_served(const BenchArgs& args) {
   return cost;
 }
 
-// In a process of its own, so that neither finds memory that the other has left to the allocator.
+// Memory of messages that goes back to the system and is got anew costs plain copies a quarter of their time, or
+// nothing, as the allocator's thresholds happen to stand. Here nobody pays for it.
+void keep_freed_memory() {
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
+// In a process of its own, so that neither finds what the other has left.
 template <class Measure>
 RoundCost in_a_process(const Measure& measure) {
   int ends[2] = {};
@@ -254,6 +293,7 @@ RoundCost in_a_process(const Measure& measure) {
   if (child < 0) fail_runtime("no process: {}", std::strerror(errno));
   RoundCost cost;
   if (child == 0) {
+    keep_freed_memory();
     cost = measure();
     const bool said = ::write(ends[1], &cost, sizeof cost) == static_cast<::ssize_t>(sizeof cost);
     ::_exit(said ? 0 : 1);
@@ -335,6 +375,8 @@ int main(int argc, char** argv) {
   server->add_option("--index", args.server, "of it among the servers");
   worker->add_option("--index", args.worker, "of it among the workers");
   worker->add_option("--pause-ms", args.pause_ms, "between rounds");
+  worker->add_option("--per-host", args.per_host, "workers of a host; several push through the first of them")
+      ->check(CLI::PositiveNumber);
   for (CLI::App* sub : {worker, loopback}) sub->add_option("--keep", args.keep, "share of a gradient that is pushed");
   loopback->add_option("--servers", args.servers, "how many");
   loopback->add_option("--turns", turns, "of both, the best counts");

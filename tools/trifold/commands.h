@@ -14,6 +14,7 @@ void add_report_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_export_command(CLI::App& app);
 void add_devices_command(CLI::App& app);
+void add_audit_command(CLI::App& app);
 void add_keys_command(CLI::App& app);
 void add_layers_command(CLI::App& app);
 void add_resolve_command(CLI::App& app);

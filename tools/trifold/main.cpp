@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
   trifold::add_eval_command(app);
   trifold::add_export_command(app);
   trifold::add_devices_command(app);
+  trifold::add_audit_command(app);
   trifold::add_keys_command(app);
   trifold::add_layers_command(app);
   trifold::add_resolve_command(app);

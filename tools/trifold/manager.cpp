@@ -1,4 +1,5 @@
 // trifold manager: leads a job whose servers and workers are started elsewhere, until it is done.
+#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
@@ -39,9 +40,19 @@ struct ManagerCommand {
                                     .servers = static_cast<int>(loaded.plan.servers->servers),
                                     .workers = workers > 0 ? workers : static_cast<int>(loaded.plan.servers->shards)};
     host_options.access.manager = !listen.empty() ? listen : place ? manager_address(place->cluster) : kManagerAddress;
-    if (host_options.access.job.empty()) host_options.access.job = name.empty() ? loaded.name : name;
+    const std::string& run_name = name.empty() ? loaded.name : name;
+    if (host_options.access.job.empty()) host_options.access.job = run_name;
+    if (host_options.access.etcd.empty()) {
+      std::filesystem::create_directories(runs);
+      host_options.registry_file = std::filesystem::path(runs) / (run_name + ".registry.json");
+    }
     ClusterHost host(loaded, host_options);
-    if (!quiet)
+    const ClusterHost::Lead lead = host.stand_by(end_by_signals());
+    if (lead == ClusterHost::Lead::nothing) {
+      if (!quiet) fmt::print(stderr, "another manager led the job: nothing is left to do here\n");
+      return;
+    }
+    if (!quiet && lead == ClusterHost::Lead::new_job)
       fmt::print(stderr, "waiting for {} servers and {} workers at {}\n", host_options.servers, host_options.workers,
                  host.address());
     TrainerOptions options;
@@ -49,14 +60,25 @@ struct ManagerCommand {
     options.name = name;
     options.mode = resume ? RunMode::resume : force ? RunMode::overwrite : RunMode::fresh;
     options.progress = !quiet;
+    if (lead == ClusterHost::Lead::cluster) {
+      options.takes_over = host.progress();
+      // Lost before anything was done: the job begins again, and its folder may be there.
+      if (!force && RunFolder::holds_run(std::filesystem::path(runs) / run_name)) options.mode = RunMode::resume;
+    }
     options.interrupt = &end_by_signals();
     options.make_learner = [&](const Job& checked, std::shared_ptr<const Dataset> train_set) {
       return std::make_unique<ServedLearner>(checked, std::move(train_set), host);
     };
-    Trainer trainer(loaded, options);
-    const TrainingOutcome outcome = trainer.run([&](const EpochSummary& epoch) {
-      if (job.json) print_epoch(epoch);
-    });
+    TrainingOutcome outcome;
+    try {
+      Trainer trainer(loaded, options);
+      outcome = trainer.run([&](const EpochSummary& epoch) {
+        if (job.json) print_epoch(epoch);
+      });
+    } catch (...) {
+      host.end();  // what this manager cannot do, no other can; who waits for it may go
+      throw;
+    }
     host.end();
     tell_outcome(outcome, {.json = job.json});
   }

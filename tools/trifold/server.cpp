@@ -13,12 +13,13 @@ namespace {
 struct ServerCommand {
   ClusterArguments cluster;
   std::string listen;
+  std::string audit;
   bool quiet = false;
 
   void run() const {
     if (quiet) spdlog::set_level(spdlog::level::warn);
     const auto place = cluster.place();
-    ServerProcessOptions options{.access = cluster.find(place), .interrupt = &end_by_signals()};
+    ServerProcessOptions options{.access = cluster.find(place), .audit = audit, .interrupt = &end_by_signals()};
     if (!listen.empty())
       options.listen = listen;
     else if (place)
@@ -38,6 +39,7 @@ void add_server_command(CLI::App& app) {
   sub->add_option("--listen", command->listen,
                   "address to listen on, port * for any free one (default: its own in --cluster, or "
                   "tcp://127.0.0.1:*)");
+  sub->add_option("--audit", command->audit, "a folder for a log that 'trifold audit' checks");
   sub->add_flag("--quiet", command->quiet, "says only what is wrong");
   sub->callback([command] { command->run(); });
 }

@@ -57,6 +57,7 @@ struct TrainCommand {
   bool live = false;
   int restarts = 0;
   int processes = 1;
+  std::string audit;
   int servers = 0;
   int workers = 0;
 
@@ -74,7 +75,11 @@ struct TrainCommand {
     if (servers > 0) arguments.set.push_back(fmt::format("plan.sync.servers={}", servers));
     if (workers > 0 && !job.load().plan.servers.value_or(ServerSync{}).federated)
       arguments.set.push_back(fmt::format("plan.sync.workers={}", workers));
-    return arguments.load();
+    Job loaded = arguments.load();
+    if (!audit.empty() && !loaded.plan.servers)
+      fail_input("--audit logs what parameter servers do, and {} has none: set plan.sync.type=ps, or leave it out",
+                 loaded.file.string());
+    return loaded;
   }
 
   void run_cluster(const Job& loaded) const {
@@ -83,6 +88,9 @@ struct TrainCommand {
     ClusterHostOptions cluster =
         cluster_of_this_machine(loaded, std::filesystem::read_symlink("/proc/self/exe"), workers);
     cluster.replacements = restarts;
+    if (!audit.empty())
+      for (auto* command : {&cluster.server_command, &cluster.worker_command})
+        command->insert(command->end(), {"--audit", audit});
     ClusterHost host(loaded, cluster);
     TrainerOptions options = trainer_options(nullptr);
     options.make_learner = [&](const Job& checked, std::shared_ptr<const Dataset> train_set) {
@@ -175,6 +183,8 @@ void add_train_command(CLI::App& app) {
   sub->add_option("--processes", command->processes,
                   "starts so many processes here, which share the ranks (default: the ranks are threads of one)")
       ->check(CLI::PositiveNumber);
+  sub->add_option("--audit", command->audit,
+                  "a folder where servers and workers log what 'trifold audit' checks: nothing acknowledged is lost");
   sub->add_option("--servers", command->servers, "sets plan.sync.servers: parameter servers, started here")
       ->check(CLI::PositiveNumber);
   sub->add_option("--workers", command->workers,

@@ -44,6 +44,12 @@ std::int64_t integer_field(const nlohmann::json& object, const char* name, std::
   return number;
 }
 
+const nlohmann::json& object_field(const nlohmann::json& object, const char* name) {
+  const auto& value = field_of(object, name);
+  if (!value.is_object()) fail_runtime("'{}' is no object", name);
+  return value;
+}
+
 const nlohmann::json& array_field(const nlohmann::json& object, const char* name) {
   const auto& value = field_of(object, name);
   if (!value.is_array()) fail_runtime("'{}' is no list", name);

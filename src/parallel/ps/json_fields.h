@@ -19,6 +19,7 @@ bool flag_field(const nlohmann::json& object, const char* name);
 // At least `least`.
 std::int64_t integer_field(const nlohmann::json& object, const char* name, std::int64_t least = 0);
 std::vector<std::string> texts_field(const nlohmann::json& object, const char* name);
+const nlohmann::json& object_field(const nlohmann::json& object, const char* name);
 const nlohmann::json& array_field(const nlohmann::json& object, const char* name);
 
 }  // namespace trifold

@@ -39,8 +39,11 @@ struct ServerSync {
   bool half = false;          // 16 bits a number on the wire
   double keep = 1;            // share of a gradient that is pushed, the largest; the rest is kept for later pushes
   AggregationArgs rule = {};  // sync and federated
+  bool combine = false;       // workers of one host push what the rule makes of theirs, and pull once
   std::optional<FederatedRounds> federated = {};  // none: workers push gradients
 
+  // Whether workers can have values that others do not have.
+  bool nodes_differ() const { return federated || period > 1 || consistency != Consistency::sync; }
   // The clients of a round, at least one. Without rounds: all shards.
   std::int64_t shards_a_round() const;
   bool operator==(const ServerSync&) const = default;

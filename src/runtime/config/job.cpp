@@ -56,6 +56,7 @@ Job read_job(JsonNode tree, const std::filesystem::path& path, std::span<const O
   job.train = read_train(tree.find("train"), tree);
   job.plan = read_plan(tree.find("plan"));
   settle_division(job, tree);
+  check_node_rules(job, tree);
   if (job.plan.servers) fit_to_servers(job, tree);
   return job;
 }

@@ -167,7 +167,10 @@ Json train_json(const TrainConfig& train) {
   json["stop"] = {{"loss_delta", train.stop.loss_delta},
                   {"patience", train.stop.patience},
                   {"target_accuracy", train.stop.target_accuracy},
-                  {"minutes", train.stop.minutes}};
+                  {"minutes", train.stop.minutes},
+                  {"model_distance", train.stop.model_distance},
+                  {"output_kl", train.stop.output_kl},
+                  {"each_node", train.stop.each_node}};
   json["eval_every"] = train.eval_every;
   json["checkpoint"] = {{"every_epochs", train.checkpoint.every_epochs},
                         {"every_steps", train.checkpoint.every_steps},
@@ -193,7 +196,7 @@ Json federated_json(const ServerSync& sync) {
                {"fraction", rounds.fraction}, {"local_epochs", rounds.local_epochs},
                {"servers", sync.servers},     {"wire", sync.half ? "fp16" : "fp32"},
                {"server", update.server},     {"server_lr", update.rate},
-               {"proximal", rounds.proximal}};
+               {"proximal", rounds.proximal}, {"combine", sync.combine ? "host" : "none"}};
   if (update.server == "fedavg") {
     json["server_momentum"] = update.momentum;
   } else {
@@ -210,7 +213,7 @@ Json servers_json(const ServerSync& sync) {
   Json json = {{"type", "ps"},           {"mode", name_of(sync.consistency)},
                {"workers", sync.shards}, {"servers", sync.servers},
                {"period", sync.period},  {"wire", sync.half ? "fp16" : "fp32"},
-               {"keep", sync.keep}};
+               {"keep", sync.keep},      {"combine", sync.combine ? "host" : "none"}};
   if (sync.consistency == Consistency::ssp) json["staleness"] = sync.staleness;
   if (sync.consistency == Consistency::sync) json["backup"] = sync.backup;
   json.update(rule_json(sync.rule));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "layers/layer.h"
 #include "runtime/config/job.h"
 
 namespace trifold {
@@ -25,6 +26,14 @@ Field wire_field() {
           .fallback = std::string("fp32"),
           .choices = {"fp32", "fp16"},
           .help = "what numbers are sent as"};
+}
+
+Field combine_field() {
+  return {.name = "combine",
+          .kind = FieldKind::choice,
+          .fallback = std::string("none"),
+          .choices = {"none", "host"},
+          .help = "host: workers of one machine push their mean as one, and pull once; in rounds of a mean"};
 }
 
 Fields rule_fields(const char* fallback) {
@@ -74,6 +83,23 @@ AggregationArgs read_rule(const ObjectValues& sync, std::int64_t pushes) {
   return rule;
 }
 
+// Only what all shards of a round push, and a mean of it, can be made in parts.
+bool read_combine(const ObjectValues& object, const ServerSync& sync) {
+  if (object.values.text("combine") != "host") return false;
+  const auto refuse = [&](const std::string& why) {
+    fail_field(object, "combine", *object.node, "workers of a host cannot combine what they push {}", why);
+  };
+  if (sync.consistency != Consistency::sync)
+    refuse(fmt::format("where every push is an update of its own: set 'mode' to \"sync\", not \"{}\"",
+                       name_of(sync.consistency)));
+  if (!is_mean(sync.rule.rule))
+    refuse(fmt::format("where {} is to judge each by itself: set 'rule' to \"mean\" or \"weighted_mean\"",
+                       sync.rule.rule));
+  if (sync.backup > 0) refuse("where the slowest are not waited for: set 'backup' to 0");
+  if (sync.keep < 1) refuse("where each pushes other numbers of a gradient: set 'keep' to 1");
+  return true;
+}
+
 Consistency read_consistency(const std::string& name) {
   for (const Consistency which : {Consistency::async, Consistency::ssp})
     if (name == name_of(which)) return which;
@@ -105,6 +131,7 @@ ServerSync read_ps(const ObjectValues& object) {
     fail_field(object, "keep", *object.node,
                "where most pushes leave most numbers out, their {} is 0: set 'keep' to 1, or 'rule' to \"mean\"",
                sync.rule.rule);
+  sync.combine = read_combine(object, sync);
   return sync;
 }
 
@@ -128,6 +155,7 @@ ServerSync read_federated(const ObjectValues& object) {
                                                           .tau = values.number("tau")},
                                                .proximal = values.number("proximal")}};
   sync.rule = read_rule(object, sync.shards_a_round());
+  sync.combine = read_combine(object, sync);
   return sync;
 }
 
@@ -216,7 +244,8 @@ ObjectType ps_sync_type() {
            .fallback = 1.0,
            .minimum = 1e-6,
            .maximum = 1,
-           .help = "share of a gradient that is pushed, the largest; the rest is pushed later"}}};
+           .help = "share of a gradient that is pushed, the largest; the rest is pushed later"},
+          combine_field()}};
   for (Field& field : rule_fields("mean")) type.fields.push_back(std::move(field));
   return type;
 }
@@ -246,6 +275,7 @@ ObjectType federated_sync_type() {
                   .help = "over a client's own data, a round"},
                  servers_field(),
                  wire_field(),
+                 combine_field(),
                  {.name = "server",
                   .kind = FieldKind::choice,
                   .fallback = defaults.server,
@@ -287,6 +317,33 @@ void settle_division(Job& job, const JsonNode& tree) {
               "\"time\"");
     kind = DivisionKind::kfold;
   }
+}
+
+void check_node_rules(const Job& job, const JsonNode& tree) {
+  const StopRules& stop = job.train.stop;
+  const auto place = [&](const char* rule) -> const JsonNode& { return place_of_field(tree, {"train", "stop", rule}); };
+  if (stop.each_node && stop.loss_delta == 0)
+    fail_at(place("each_node"), "'each_node' asks 'loss_delta' of every worker: give that too, or leave it out");
+  if (stop.each_node && !job.plan.servers)
+    fail_at(place("each_node"),
+            "there are no workers with losses of their own: leave it out, or set plan.sync to one of type \"ps\" or "
+            "\"federated\"");
+  for (const auto& [rule, limit] :
+       {std::pair{"model_distance", stop.model_distance}, std::pair{"output_kl", stop.output_kl}}) {
+    if (limit == 0) continue;
+    if (!job.plan.servers)
+      fail_at(place(rule),
+              "there are no workers with models of their own: leave it out, or set plan.sync to one of type \"ps\" or "
+              "\"federated\"");
+    if (!job.plan.servers->nodes_differ())
+      fail_at(place(rule),
+              "workers that push the gradients of every step have one model, and cannot differ: leave it out, or set "
+              "plan.sync.period above 1, or plan.sync.mode to \"async\" or \"ssp\"");
+  }
+  if (stop.output_kl > 0 && !job.model.layers.empty() &&
+      find_layer_type(job.model.layers.back().type)->make(job.model.layers.back().values)->needs_targets())
+    fail_at(place("output_kl"), "a model that ends in {} has no probabilities of classes: use model_distance",
+            job.model.layers.back().type);
 }
 
 void fit_to_servers(Job& job, const JsonNode& tree) {

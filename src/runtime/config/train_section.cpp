@@ -102,13 +102,23 @@ NestedType schedule_type() {
 }
 
 NestedType stop_type() {
-  return {.name = "stop",
-          .help = "rules that end a run early; 0 switches one off",
-          .types = {{.noun = "'stop'",
-                     .fields = {number("loss_delta", 0, 0, {}, "the loss of an epoch changes by less than this"),
-                                count("patience", 0, 0, "epochs without an improvement"),
-                                number("target_accuracy", 0, 0, 1, "of the test set, 0 to 1"),
-                                number("minutes", 0, 0, {}, "of training")}}}};
+  return {
+      .name = "stop",
+      .help = "rules that end a run early; 0 switches one off",
+      .types = {{.noun = "'stop'",
+                 .fields = {number("loss_delta", 0, 0, {}, "the loss of an epoch changes by less than this"),
+                            count("patience", 0, 0, "epochs without an improvement"),
+                            number("target_accuracy", 0, 0, 1, "of the test set, 0 to 1"),
+                            number("minutes", 0, 0, {}, "of training"),
+                            number("model_distance", 0, 0, {},
+                                   "federated, period, async, ssp: no worker's weights are farther than this from "
+                                   "the servers', by the servers' norm, at the end of an epoch"),
+                            number("output_kl", 0, 0, {},
+                                   "likewise: KL divergence of a worker's outputs from those of the servers' model, "
+                                   "mean over the first batch of the test set"),
+                            boolean("each_node",
+                                    "with parameter servers: loss_delta is asked of every worker's own loss, and "
+                                    "the run ends when each has had it")}}}};
 }
 
 NestedType checkpoint_type() {
@@ -189,7 +199,10 @@ StopRules read_stop(const FieldValues& values) {
   return {.loss_delta = values.number("loss_delta"),
           .patience = values.integer("patience"),
           .target_accuracy = values.number("target_accuracy"),
-          .minutes = values.number("minutes")};
+          .minutes = values.number("minutes"),
+          .model_distance = values.number("model_distance"),
+          .output_kl = values.number("output_kl"),
+          .each_node = values.boolean("each_node")};
 }
 
 CheckpointRules read_checkpoint(const ObjectValues& object, const JsonNode& section) {

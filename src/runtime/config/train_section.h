@@ -18,6 +18,11 @@ struct StopRules {
   std::int64_t patience = 0;   // epochs without a better test accuracy (loss_delta set: that may change too little)
   double target_accuracy = 0;  // of the test set, 0..1
   double minutes = 0;
+  // Of nodes of a cluster: that their models differ by less than this (node_difference.h), and that loss_delta, with
+  // its patience, is asked of every node's own loss.
+  double model_distance = 0;
+  double output_kl = 0;
+  bool each_node = false;
 
   bool operator==(const StopRules&) const = default;
 };

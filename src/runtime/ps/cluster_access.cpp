@@ -9,6 +9,16 @@
 #include "runtime/core/error.h"
 
 namespace trifold {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Two of them are less than half a lease, as Membership asks.
+constexpr auto kPatienceForAnswer = 700ms;
+constexpr auto kPause = 200ms;
+constexpr std::chrono::seconds kLongestWithoutRegistry = 600s;
+
+}  // namespace
 
 std::optional<Credentials> ClusterAccess::credentials() const {
   if (keys.empty()) return std::nullopt;
@@ -21,8 +31,25 @@ std::string ClusterAccess::manager_key() const {
 
 std::unique_ptr<Registry> ClusterAccess::open_registry() const {
   if (!etcd.empty()) return std::make_unique<EtcdRegistry>(EtcdRegistryOptions{.endpoints = etcd, .job = job});
-  return std::make_unique<ManagerRegistry>(
-      ManagerRegistryOptions{.address = manager, .public_key = manager_key(), .credentials = credentials()});
+  return std::make_unique<ManagerRegistry>(ManagerRegistryOptions{
+      .address = manager, .public_key = manager_key(), .credentials = credentials(), .patience = kPatienceForAnswer});
+}
+
+bool join_patiently(Membership& membership, const std::atomic<bool>* interrupt) {
+  const auto deadline = std::chrono::steady_clock::now() + kLongestWithoutRegistry;
+  while (interrupt == nullptr || !interrupt->load()) {
+    if (membership.try_join()) return true;
+    if (std::chrono::steady_clock::now() > deadline)
+      fail_runtime("cannot join: the job's registry has not answered for {} s", kLongestWithoutRegistry.count());
+    std::this_thread::sleep_for(kPause);
+  }
+  return false;
+}
+
+void check_registry(const Membership& membership) {
+  if (membership.unreachable_for() > kLongestWithoutRegistry)
+    fail_runtime("nobody knows of the job any more: its registry has not answered for {} s",
+                 kLongestWithoutRegistry.count());
 }
 
 std::string wait_for_text(const ClusterAccess& access, const std::string& name, std::chrono::seconds patience) {

@@ -1,6 +1,8 @@
 // How a member of a cluster finds the others: the manager's own registry, or etcd; and the keys it proves itself by.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -8,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/ps/registry/membership.h"
 #include "parallel/ps/registry/registry.h"
 #include "parallel/ps/wire/mailbox.h"
 
@@ -24,6 +27,12 @@ struct ClusterAccess {
   std::string manager_key() const;  // the manager's public one; empty: no keys
   std::unique_ptr<Registry> open_registry() const;
 };
+
+// Joins as soon as the registry answers. False: it was interrupted meanwhile. An Error when there was no answer
+// for ten minutes.
+bool join_patiently(Membership& membership, const std::atomic<bool>* interrupt);
+// Throws when the registry has been silent so long that nobody can be expected to come back.
+void check_registry(const Membership& membership);
 
 // What a registry says under a name, as soon as it does; an Error where nothing has come after so long.
 std::string wait_for_text(const ClusterAccess& access, const std::string& name, std::chrono::seconds patience);

@@ -1,8 +1,13 @@
 // The manager's process: keeps the registry, unless etcd does, leads the cluster, and starts servers and workers on
-// this machine where that is asked for. Those that are lost may be replaced.
+// this machine where that is asked for. Those that are lost may be replaced. The others go on when the manager is lost:
+// with etcd another one that stood by leads them then, without it the same one, started again, from its registry's
+// file.
 #pragma once
 
+#include <atomic>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +25,9 @@ struct ClusterHostOptions {
   int servers = 1;                               // to start, or to wait for
   int workers = 1;
   int replacements = 0;  // of started ones that are lost, at most
+  int gpus_each = 0;     // that a started worker has to itself; 0: what it finds
+  // Where the registry is kept so that this manager, started again, finds it; empty: it need not be found. Not of etcd.
+  std::filesystem::path registry_file = {};
 };
 
 // All of them here, from `program`: as many workers as the plan has shards, or so many processes that share them.
@@ -33,9 +41,20 @@ class ClusterHost final : public ClusterSide {
   ClusterHost(const ClusterHost&) = delete;
   ClusterHost& operator=(const ClusterHost&) = delete;
 
+  enum class Lead {
+    new_job,
+    cluster,  // of a job that had begun, or was about to, when its manager was lost
+    nothing,  // the job was done, by another manager, or standing by was interrupted
+  };
+  // Waits until this manager leads, and finds out what. Before open(); who starts its members itself need not.
+  Lead stand_by(const std::atomic<bool>& interrupt);
+  // Of a cluster that lives: where its last manager stood. Null: at the beginning.
+  std::optional<TrainingState> progress() const;
+
   ClusterManager& open(const ServicePlan& plan) override;
   ServerClient& client() override;
   void look_after_members() override;
+  void keep_progress(const TrainingState& state) override;
 
   // The job is done: members go. What was started and does not is killed.
   void end();

@@ -39,6 +39,12 @@ void LocalTraining::next_step(double rate) {
   steps_ += 1;
 }
 
+std::vector<std::vector<float>> LocalTraining::values() const {
+  std::vector<std::vector<float>> all;
+  for (const Tensor& local : local_) all.push_back(local.values);
+  return all;
+}
+
 bool LocalTraining::need_parameter(int tensor, std::span<float> values) {
   std::ranges::copy(local_[static_cast<std::size_t>(tensor)].values, values.begin());
   return true;

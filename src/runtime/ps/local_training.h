@@ -30,6 +30,8 @@ class LocalTraining final : public ParameterExchange {
   void next_step(double rate);  // before each of them
   void end(ParameterExchange& servers);
 
+  std::vector<std::vector<float>> values() const;  // by tensor, as they are now
+
   bool need_parameter(int tensor, std::span<float> values) override;
   void gradient_ready(int tensor, std::span<const float> values) override;
 

@@ -1,4 +1,4 @@
-// Names of members: never used twice, also not by the same process when it joins again.
+// Names: of members, never used twice, also not by the same process when it joins again; and of hosts.
 #pragma once
 
 #include <string>
@@ -6,5 +6,9 @@
 namespace trifold {
 
 std::string new_member_id(const std::string& role);  // "server-host-1234-1"
+
+// The same for processes that reach each other by loopback, and for no others: machines may be called alike, and a
+// machine may have several networks (containers).
+std::string name_of_this_host();
 
 }  // namespace trifold

@@ -33,6 +33,8 @@ ModelWork::ModelWork(const Job& job, std::shared_ptr<const Dataset> training_set
   else if (sync.period > 1)
     local_.emplace(tensors(), LocalTrainingArgs{});
   model_.exchange_with(&route_);
+  if (job_.train.stop.output_kl > 0)
+    probe_ = make_evaluation_loader(own_, open_split(job_, Split::test), model_.batch_share())->next();
 }
 
 std::int64_t ModelWork::clocks() const {
@@ -48,7 +50,53 @@ std::int64_t ModelWork::steps_of_clock(int shard) const {
   return sync.federated ? sync.federated->local_epochs * data_.steps_per_epoch(shard) : sync.period;
 }
 
+void ModelWork::give_up(int shard) {
+  streams_.erase(shard);
+  left_with_.erase(shard);
+}
+
 ShardWork::Result ModelWork::compute(int shard, std::int64_t clock, ParameterExchange& exchange) {
+  const Result result = train(shard, clock, exchange);
+  left_with_.erase(shard);
+  if (!compares_after(clock)) return result;
+  std::vector<std::vector<float>>& values = left_with_[shard];
+  if (local_) {
+    values = local_->values();
+  } else {
+    const std::vector<ServedTensor> held = tensors();  // what it worked with, which others may have moved on since
+    for (std::size_t i = 0; i < held.size(); ++i)
+      model_.read(static_cast<int>(i), values.emplace_back(static_cast<std::size_t>(held[i].elements)));
+  }
+  return result;
+}
+
+bool ModelWork::compares_after(std::int64_t clock) const {
+  const StopRules& stop = job_.train.stop;
+  return (stop.model_distance > 0 || stop.output_kl > 0) && (clock + 1) % clocks_per_epoch_ == 0;
+}
+
+std::optional<NodeDifference> ModelWork::compare(int shard, const std::vector<std::vector<float>>& common) {
+  const auto found = left_with_.find(shard);
+  if (found == left_with_.end()) return std::nullopt;
+  const std::vector<std::vector<float>> node = std::move(found->second);
+  left_with_.erase(found);
+  NodeDifference difference{.distance = relative_distance(tensors(), node, common)};
+  if (!probe_) return difference;
+  std::vector<std::vector<float>> beside = common;
+  for (std::size_t i = 0; i < beside.size(); ++i)
+    if (beside[i].empty()) beside[i] = node[i];
+  const std::vector<float> outputs = outputs_with(node);
+  difference.kl = mean_kl(outputs, outputs_with(beside), own_.model.classes);
+  return difference;
+}
+
+// The next clock asks for all values anew.
+std::vector<float> ModelWork::outputs_with(const std::vector<std::vector<float>>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) model_.write(static_cast<int>(i), values[i]);
+  return model_.outputs(*probe_);
+}
+
+ShardWork::Result ModelWork::train(int shard, std::int64_t clock, ParameterExchange& exchange) {
   const std::int64_t steps = steps_of_clock(shard);
   if (!local_) return step(shard, clock, clock, exchange);
   local_->begin(exchange);

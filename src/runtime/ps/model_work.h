@@ -28,7 +28,9 @@ class ModelWork final : public ShardWork {
   Result compute(int shard, std::int64_t clock, ParameterExchange& exchange) override;
   // Ranks that wait for each other are not to be told that one of them has stopped.
   bool can_be_interrupted() const override { return local_ || model_.ranks_here() == 1; }
-  void give_up(int shard) override { streams_.erase(shard); }
+  void give_up(int shard) override;
+  bool compares_after(std::int64_t clock) const override;
+  std::optional<NodeDifference> compare(int shard, const std::vector<std::vector<float>>& common) override;
 
  private:
   // A shard's batches, read ahead.
@@ -45,6 +47,8 @@ class ModelWork final : public ShardWork {
   };
 
   std::int64_t steps_of_clock(int shard) const;
+  Result train(int shard, std::int64_t clock, ParameterExchange& exchange);
+  std::vector<float> outputs_with(const std::vector<std::vector<float>>& values);
   Result step(int shard, std::int64_t step, std::int64_t clock, ParameterExchange& exchange);
 
   const Job job_;
@@ -55,6 +59,8 @@ class ModelWork final : public ShardWork {
   Route route_;
   std::optional<LocalTraining> local_;
   std::map<int, Stream> streams_;
+  std::map<int, std::vector<std::vector<float>>> left_with_;  // by shard: its model after a clock that is compared
+  std::optional<Batch> probe_;                                // of which outputs are compared
 };
 
 }  // namespace trifold

@@ -9,11 +9,14 @@
 
 #include "runtime/core/error.h"
 #include "runtime/train/job_data.h"
+#include "runtime/train/shard_data.h"
 
 namespace trifold {
 namespace {
 
 constexpr std::chrono::milliseconds kLookAfter{100};
+// Workers say how they differ before they go on. Who has not after so long, with a manager between that is gone, won't.
+constexpr std::chrono::seconds kPatienceForDifferences{60};
 
 std::string state_name(const std::string& tensor, const std::string& state) {
   return "optimizer." + tensor + "." + state;
@@ -33,9 +36,17 @@ ServedLearner::ServedLearner(const Job& job, std::shared_ptr<const Dataset> trai
       steps_per_epoch_(clocks_per_epoch(job, train_set_->size())) {
   if (steps_per_epoch_ == 0)
     fail_input("{}: {} training samples are no batch of {}", job.file.string(), train_set_->size(), job.train.batch);
+  // Shares of every batch are even. Of others it is shown how uneven they are; rules that weigh do it by samples.
+  if (job.data.division.kind != DivisionKind::batch) division_ = ShardData(job, train_set_).describe();
+  while (division_.ends_with('\n')) division_.pop_back();
   plan_ = plan_service(job, model_.served_tensors(), steps_per_epoch_);
   layout_ = plan_.layout();
   state_names_ = plan_.update()->state_names();
+}
+
+void ServedLearner::initialize(std::uint64_t seed) {
+  model_.initialize(seed);
+  begins_ = true;
 }
 
 void ServedLearner::load(const SafetensorsFile& file) {
@@ -88,8 +99,10 @@ void ServedLearner::begin(std::int64_t epoch, std::int64_t step_of_epoch) {
   steps_ = epoch * steps_per_epoch_ + step_of_epoch;
   const Model::Snapshot snapshot = model_.snapshot(Model::Contents::model);
   for (const NamedTensor& tensor : snapshot.tensors()) shapes_.emplace(tensor.name, tensor.shape);
+  if (!division_.empty()) spdlog::info("the data is divided {}", division_);
   manager_ = &cluster_.open(plan_);
-  manager_->offer(first_states());
+  using Offer = ClusterManager::Offer;
+  manager_->offer(first_states(), begins_ && steps_ > 0 ? Offer::clocks : Offer::model);
 }
 
 // The batch's loss is the mean over the samples of all shards that reported; a lost worker may have kept its own.
@@ -98,12 +111,15 @@ Executable::Report ServedLearner::step(const StepContext& context, bool) {
   while (!manager_->wait_for(context.updates - 1, kLookAfter)) cluster_.look_after_members();
   const std::map<int, ShardReport> reports = manager_->take_reports(context.updates - 1);
   steps_ = context.updates;
+  paces_.add(reports);
   Executable::Report sum;
   std::int64_t samples = 0;
   for (const auto& [shard, report] : reports) {
     sum.loss += report.loss * static_cast<double>(report.samples);
     sum.correct += report.correct;
     samples += report.samples;
+    losses_[shard].sum += report.loss;
+    losses_[shard].steps += 1;
   }
   samples_ = samples;
   if (samples == 0) return last_;
@@ -155,6 +171,40 @@ Model::Snapshot ServedLearner::snapshot(Model::Contents contents) {
       snapshot.add(state_name(tensor.name, state_names_[k]), shape, {}, fetched.tensors[i].states[k]);
   }
   return snapshot;
+}
+
+std::vector<Metric> ServedLearner::metrics_of_step() const {
+  return paces_.metrics_of_step(plan_.sync);
+}
+
+std::vector<std::string> ServedLearner::closing_lines() const {
+  return paces_.describe(plan_.sync);
+}
+
+// The largest of all nodes; none where that of one is not known.
+std::optional<NodeFigures> ServedLearner::nodes_of_epoch() {
+  NodeFigures figures{.shards = layout_.shards};
+  for (const auto& [shard, loss] : std::exchange(losses_, {}))
+    figures.losses[shard] = loss.sum / static_cast<double>(loss.steps);
+  if (alone_.train.stop.model_distance == 0 && alone_.train.stop.output_kl == 0) return figures;
+  NodeReports& nodes = manager_->nodes();
+  const auto deadline = std::chrono::steady_clock::now() + kPatienceForDifferences;
+  while (!nodes.wait_for_differences(steps_ - 1, kLookAfter) && std::chrono::steady_clock::now() < deadline)
+    cluster_.look_after_members();
+  const std::map<int, ShardDifference> differences = nodes.take_differences(steps_ - 1);
+  const auto largest = [&](std::optional<double> ShardDifference::*figure) -> std::optional<double> {
+    std::optional<double> found;
+    if (static_cast<std::int64_t>(differences.size()) < plan_.participation().count() - plan_.sync.backup)
+      return std::nullopt;
+    for (const auto& [shard, difference] : differences) {
+      if (!(difference.*figure)) return std::nullopt;
+      found = std::max(found.value_or(0), *(difference.*figure));
+    }
+    return found;
+  };
+  figures.model_distance = largest(&ShardDifference::distance);
+  figures.output_kl = largest(&ShardDifference::kl);
+  return figures;
 }
 
 // Workers are ahead. The servers know by how much once they have heard that they are to stop: they take no later push.

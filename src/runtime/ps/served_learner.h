@@ -9,6 +9,7 @@
 #include "parallel/ps/client/server_client.h"
 #include "parallel/ps/manager/cluster_manager.h"
 #include "runtime/ps/cluster_plan.h"
+#include "runtime/ps/shard_paces.h"
 #include "runtime/train/learner.h"
 
 namespace trifold {
@@ -22,13 +23,15 @@ class ClusterSide {
   virtual ServerClient& client() = 0;  // once it is open
   // Called by whoever waits for the cluster, every now and then. Throws where it cannot go on.
   virtual void look_after_members() = 0;
+  // Where training stands, for a manager that takes over from this one.
+  virtual void keep_progress(const TrainingState& state) = 0;
 };
 
 class ServedLearner final : public Learner {
  public:
   ServedLearner(const Job& job, std::shared_ptr<const Dataset> train_set, ClusterSide& cluster);
 
-  void initialize(std::uint64_t seed) override { model_.initialize(seed); }
+  void initialize(std::uint64_t seed) override;
   void load(const SafetensorsFile& file) override;
   void begin(std::int64_t epoch, std::int64_t step_of_epoch) override;
   std::int64_t steps_per_epoch() const override { return steps_per_epoch_; }
@@ -37,6 +40,11 @@ class ServedLearner final : public Learner {
   Score evaluate(const std::shared_ptr<const Dataset>& dataset, EvaluationDetails* details) override;
   Model::Snapshot snapshot(Model::Contents contents) override;
   std::int64_t steps_until_end(std::int64_t steps) override;
+  std::vector<Metric> metrics_of_step() const override;
+  std::vector<std::string> closing_lines() const override;
+  std::optional<NodeFigures> nodes_of_epoch() override;
+  void passed(const TrainingState& state) override { cluster_.keep_progress(state); }
+  bool asked_to_end() const override { return manager_->asked_to_end(); }
 
  private:
   std::vector<SliceState> first_states() const;
@@ -53,10 +61,18 @@ class ServedLearner final : public Learner {
   std::vector<std::string> state_names_;              // of the servers' optimiser
   std::map<std::string, std::vector<float>> loaded_;  // its states, of a checkpoint
   std::int64_t steps_per_epoch_ = 0;
+  std::string division_;    // of the data, where it may be uneven
+  bool begins_ = false;     // with values of its own, so that they are the model's after no step only
   std::int64_t steps_ = 0;  // done
   ClusterManager* manager_ = nullptr;
   Executable::Report last_;
-  std::int64_t samples_ = 0;  // of the last step
+  struct LossOfShard {
+    double sum = 0;
+    std::int64_t steps = 0;
+  };
+  std::map<int, LossOfShard> losses_;  // of this epoch
+  ShardPaces paces_;                   // of the run
+  std::int64_t samples_ = 0;           // of the last step
   std::optional<FetchedModel> fetched_;
   std::int64_t fetched_at_ = -1;
 };

@@ -15,26 +15,59 @@ namespace {
 constexpr std::chrono::milliseconds kServerLook{50};
 constexpr int kTakenAtOnce = 256;  // messages, before the view is looked at
 constexpr std::chrono::seconds kPatienceForManager{60};
+constexpr std::chrono::seconds kBegunAnew{2};
+
+// Whoever was cut off may have missed the end of the job. One that is begun anew is unknown for a moment only.
+bool job_is_gone(const ClusterAccess& access) {
+  const auto deadline = std::chrono::steady_clock::now() + kBegunAnew;
+  try {
+    const std::unique_ptr<Registry> registry = access.open_registry();
+    while (!registry->get(kJobName)) {
+      if (std::chrono::steady_clock::now() > deadline) return true;
+      std::this_thread::sleep_for(kServerLook);
+    }
+  } catch (const Unreachable&) {
+    // then the lease runs out as well, and it is asked again
+  }
+  return false;
+}
 
 // One time in the cluster, from joining to leaving or being given up. True: the job is over.
 bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox& mailbox) {
   MemberInfo self{.id = new_member_id("server"), .role = "server", .address = mailbox.address()};
   if (const auto credentials = options.access.credentials()) self.public_key = credentials->own.public_key;
+  const std::unique_ptr<AuditLog> audit =
+      options.audit.empty() ? nullptr : std::make_unique<AuditLog>(options.audit, self.id);
   ParameterServer server({.id = self.id,
                           .layout = plan.layout(),
                           .rules = plan.rules(),
                           .rule = make_aggregation(plan.sync.rule),
                           .update = plan.update(),
                           .half_answers = plan.sync.half,
-                          .mailbox = &mailbox});
+                          .mailbox = &mailbox,
+                          .audit = audit.get()});
   Membership membership(
       {.self = self, .valid_while_unreachable = options.access.etcd.empty(), .wake = [&mailbox] { mailbox.wake(); }},
       [&] { return options.access.open_registry(); });
-  membership.join();
+  if (!join_patiently(membership, options.interrupt)) return true;
+  if (job_is_gone(options.access)) {
+    membership.leave();
+    return true;
+  }
+  std::string begun_by;  // the job that this server takes part in; what was there before it joined may be another
   while (options.interrupt == nullptr || !options.interrupt->load()) {
     if (const auto view = membership.view()) {
-      if (view->over) break;
-      server.follow(*view);
+      if (view->over) {
+        server.note_the_end();
+        break;
+      }
+      if (begun_by.empty() && view->has(self)) begun_by = view->begun_by;
+      if (!begun_by.empty() && view->begun_by != begun_by) {
+        spdlog::warn("the job was begun anew; {} joins anew, with nothing", self.id);
+        membership.leave();
+        return false;
+      }
+      if (!begun_by.empty()) server.follow(*view);
     }
     std::optional<Received> received = mailbox.receive(kServerLook);
     for (int taken = 0;; ++taken) {
@@ -50,6 +83,7 @@ bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox
       received = std::move(next);
     }
     server.tick();
+    check_registry(membership);
   }
   membership.leave();
   return true;

@@ -12,6 +12,7 @@ namespace trifold {
 struct ServerProcessOptions {
   ClusterAccess access = {};
   std::string listen = "tcp://127.0.0.1:*";
+  std::filesystem::path audit = {};              // a folder for its audit log; empty: none
   const std::atomic<bool>* interrupt = nullptr;  // becomes true: leave the cluster, and end
 };
 

@@ -52,14 +52,15 @@ Worker::Worker(WorkerOptions options, ServerClient& client, ShardWork& work)
 }
 
 void Worker::set_view(const View& view) {
-  client_.set_view(view);
-  client_.set_manager(view.leader);
   bool over = false;
   {
     const std::lock_guard lock(mutex_);
     if (view.version > view_.version) view_ = view;
     over = view_.over;
   }
+  // After that: when the client drops what is beyond the end, this worker knows of it.
+  client_.set_view(view);
+  client_.set_manager(view.leader);
   changed_.notify_all();
   if (over) client_.stop();  // nobody answers any more
 }
@@ -111,6 +112,10 @@ std::optional<int> Worker::next_shard() {
       while (clock < end_clock(view) && !takes_part()) ++clock;
       if (clock < end_clock(view) && (!next || clock < clocks_.at(*next))) next = shard;
     }
+    if (const auto clock = clock_to_compare()) {
+      compare_models(*clock);
+      continue;
+    }
     if (next) return next;
     // Done; but the shards of a worker that is lost may still come here.
     std::unique_lock lock(mutex_);
@@ -123,6 +128,7 @@ bool Worker::takes_over(const std::vector<int>& owned) {
   std::erase_if(clocks_, [&](const auto& entry) {
     if (std::ranges::binary_search(owned, entry.first)) return false;
     work_.give_up(entry.first);
+    uncompared_.erase(entry.first);
     return true;
   });
   if (clocks_.size() == owned.size()) return false;
@@ -131,6 +137,7 @@ bool Worker::takes_over(const std::vector<int>& owned) {
     const std::int64_t clock = applied.at(static_cast<std::size_t>(shard));
     if (!clocks_.emplace(shard, clock).second) continue;
     report(shard, clock - 1, {}, 0);  // what was done before us counts as done
+    if (work_.compares_after(clock - 1)) report_difference(shard, clock - 1, std::nullopt);  // that model is gone
   }
   return true;
 }
@@ -149,9 +156,11 @@ void Worker::do_clock(int shard) {
     ClockExchange exchange(*this, shard, clock);
     const ShardWork::Result result = work_.compute(shard, clock, exchange);
     client_.flush();
+    if (beyond_end(clock)) return forget_pull();  // some of it was dropped: if the end is put off, it is done again
     const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
     report(shard, clock, result, elapsed.count());
     clocks_.at(shard) += 1;
+    if (work_.compares_after(clock)) uncompared_.insert_or_assign(shard, clock);
   } catch (const Interrupted&) {
     forget_pull();
   } catch (const Refused& refused) {
@@ -160,6 +169,49 @@ void Worker::do_clock(int shard) {
     if (refused.code() != "stopped" || leaving_ || view_.over || clock < end_clock(view_)) throw;
     forget_pull();
   }
+}
+
+// Servers have made something of a clock only when all shards have done it, ours too.
+std::optional<std::int64_t> Worker::clock_to_compare() const {
+  if (uncompared_.empty()) return std::nullopt;
+  std::int64_t clock = uncompared_.begin()->second;
+  for (const auto& [shard, compared] : uncompared_) clock = std::min(clock, compared);
+  const bool all_past = std::ranges::all_of(clocks_, [&](const auto& entry) { return entry.second > clock; });
+  return all_past ? std::optional(clock) : std::nullopt;
+}
+
+void Worker::compare_models(std::int64_t clock) {
+  bool pulled = false;
+  try {
+    if (pulled_clock_ != clock + 1) begin_pull(uncompared_.begin()->first, clock + 1);
+    for (const ServerTicket& ticket : tickets_) wait_for_values(ticket);
+    pulled = true;
+  } catch (const Interrupted&) {
+    forget_pull();
+    return;  // it is tried again
+  } catch (const Refused& refused) {
+    // The job ends here: whoever asks is told that nothing is known.
+    const std::lock_guard lock(mutex_);
+    if (refused.code() != "stopped" || leaving_ || view_.over || clock + 1 < end_clock(view_)) throw;
+    forget_pull();
+  }
+  std::erase_if(uncompared_, [&](const auto& entry) {
+    if (entry.second != clock) return false;
+    report_difference(entry.first, clock, pulled ? work_.compare(entry.first, *staging_) : std::nullopt);
+    return true;
+  });
+}
+
+void Worker::report_difference(int shard, std::int64_t clock, const std::optional<NodeDifference>& difference) {
+  nlohmann::json fields = {{"shard", shard}, {"clock", clock}, {"compared", difference.has_value()}};
+  if (difference) fields["distance"] = difference->distance;
+  if (difference && difference->kl) fields["kl"] = *difference->kl;
+  client_.report(std::move(fields));
+}
+
+bool Worker::beyond_end(std::int64_t clock) {
+  const std::lock_guard lock(mutex_);
+  return clock >= end_clock(view_);
 }
 
 void Worker::begin_pull(int shard, std::int64_t clock) {
@@ -188,10 +240,19 @@ void Worker::forget_pull() {
   pulled_clock_.reset();
 }
 
+ClientCounts Worker::counts() const {
+  ClientCounts counts = client_.counts();
+  if (options_.head == nullptr) return counts;
+  const HostHead::Traffic traffic = options_.head->traffic();
+  counts.sent_bytes += traffic.sent;
+  counts.received_bytes += traffic.received;
+  return counts;
+}
+
 void Worker::report(int shard, std::int64_t clock, const ShardWork::Result& result, double step_ms) {
   std::int64_t staleness = 0;
   for (const ServerTicket& ticket : tickets_) staleness = std::max(staleness, client_.staleness(ticket));
-  const ClientCounts counts = client_.counts();
+  const ClientCounts counts = this->counts();
   client_.report({{"shard", shard},
                   {"clock", clock},
                   {"loss", result.loss},
@@ -199,6 +260,7 @@ void Worker::report(int shard, std::int64_t clock, const ShardWork::Result& resu
                   {"samples", result.samples},
                   {"step_ms", step_ms},
                   {"staleness", staleness},
+                  {"late", counts.late_pushes - reported_.late_pushes},
                   {"sent_bytes", counts.sent_bytes - reported_.sent_bytes},
                   {"received_bytes", counts.received_bytes - reported_.received_bytes},
                   {"peak_bytes", peak_process_bytes()}});

@@ -14,9 +14,11 @@
 #include <vector>
 
 #include "parallel/ps/client/server_client.h"
+#include "parallel/ps/head/host_head.h"
 #include "parallel/ps/participation.h"
 #include "parallel/ps/slices/slice.h"
 #include "parallel/ps/view.h"
+#include "runtime/ps/node_difference.h"
 #include "runtime/train/parameter_exchange.h"
 
 namespace trifold {
@@ -45,13 +47,21 @@ class ShardWork {
   // Whether it can go on after `exchange` has thrown. If not, all tensors are there before it is called.
   virtual bool can_be_interrupted() const { return true; }
   virtual void give_up(int /*shard*/) {}  // it is another worker's now
+
+  // Whether the model that a shard is left with after this clock is to be compared with the servers' (train.stop).
+  virtual bool compares_after(std::int64_t /*clock*/) const { return false; }
+  // Of the last clock that a shard has computed, if it was such a one; `common`, by tensor, is what servers made of it.
+  virtual std::optional<NodeDifference> compare(int /*shard*/, const std::vector<std::vector<float>>& /*common*/) {
+    return std::nullopt;
+  }
 };
 
 struct WorkerOptions {
   std::string id = {};
   Participation participation = {};
-  std::int64_t clocks = 0;        // after so many a shard is done
-  bool pulls_every_shard = true;  // false: all shards of a clock begin with the same values, which are pulled once
+  std::int64_t clocks = 0;         // after so many a shard is done
+  bool pulls_every_shard = true;   // false: all shards of a clock begin with the same values, which are pulled once
+  const HostHead* head = nullptr;  // of this worker: what it sends to servers is reported with the worker's own
 };
 
 class Worker {
@@ -75,19 +85,25 @@ class Worker {
   std::vector<int> owned_shards(const View& view) const;
   std::optional<int> next_shard();
   bool takes_over(const std::vector<int>& owned);
+  bool beyond_end(std::int64_t clock);
   std::int64_t end_clock(const View& view) const;
   void do_clock(int shard);
+  std::optional<std::int64_t> clock_to_compare() const;
+  void compare_models(std::int64_t clock);
   void begin_pull(int shard, std::int64_t clock);
   void wait_for_values(const ServerTicket& ticket);
   void check_shards();
   void forget_pull();
+  ClientCounts counts() const;
   void report(int shard, std::int64_t clock, const ShardWork::Result& result, double step_ms);
+  void report_difference(int shard, std::int64_t clock, const std::optional<NodeDifference>& difference);
 
   const WorkerOptions options_;
   ServerClient& client_;
   ShardWork& work_;
   const std::vector<ServedTensor> tensors_;
-  std::map<int, std::int64_t> clocks_;  // by shard of ours: the next one
+  std::map<int, std::int64_t> clocks_;      // by shard of ours: the next one
+  std::map<int, std::int64_t> uncompared_;  // by shard of ours: the clock after which its model is to be compared
   std::shared_ptr<Staging> staging_;
   std::vector<ServerTicket> tickets_;         // by tensor: of the last pull
   std::optional<std::int64_t> pulled_clock_;  // that the staging is for

@@ -12,6 +12,8 @@ namespace trifold {
 struct WorkerProcessOptions {
   ClusterAccess access = {};
   std::vector<std::string> set = {};             // fields of the job that differ here: "data.path=/data"
+  std::string host = {};                         // workers of one are on one machine; empty: as the machine is known
+  std::filesystem::path audit = {};              // a folder for its audit log; empty: none
   const std::atomic<bool>* interrupt = nullptr;  // becomes true: leave the cluster, and end
 };
 

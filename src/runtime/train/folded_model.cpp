@@ -387,6 +387,29 @@ Score FoldedModel::evaluate(Loader& loader, EvaluationDetails* details) {
   return score;
 }
 
+std::vector<float> FoldedModel::outputs(const Batch& batch) {
+  TRIFOLD_CHECK(world_ == nullptr, "other processes have outputs too");
+  std::vector<std::vector<float>> of_ranks(ranks_.size());
+  for_each_rank([&](Rank& rank) {
+    for (const auto& chunk : rank.chunks) {
+      fill_inputs(chunk->evaluation(), batch, first_of(rank, 0), micro_batch_);
+      chunk->evaluation().run({});
+      const Graph& graph = chunk->evaluation().program().graph;
+      if (graph.report != kNoValue && rank.groups->place().tensor == 0)
+        of_ranks[static_cast<std::size_t>(&rank - ranks_.data())] = chunk->evaluation().read(graph.output);
+    }
+    for (const auto& chunk : rank.chunks) chunk->evaluation().settle();
+  });
+  std::vector<float> outputs;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const std::size_t classes = of_ranks[i].size() / static_cast<std::size_t>(micro_batch_);
+    const std::int64_t samples = std::clamp<std::int64_t>(batch.count - first_of(ranks_[i], 0), 0, micro_batch_);
+    const auto end = of_ranks[i].begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(samples) * classes);
+    outputs.insert(outputs.end(), of_ranks[i].begin(), end);
+  }
+  return outputs;
+}
+
 // --- weights
 
 void FoldedModel::initialize(std::uint64_t seed) {

@@ -65,6 +65,9 @@ class FoldedModel {
   // sample, in a world of those of all processes; not of a regression.
   Score evaluate(Loader& loader, EvaluationDetails* details = nullptr);
 
+  // What the loss reads of a batch that an evaluation loader gave, [samples * classes]. Not of a world.
+  std::vector<float> outputs(const Batch& batch);
+
   std::optional<Model::LossScale> loss_scale() const { return ranks_.front().chunks.front()->loss_scale(); }
   void initialize(std::uint64_t seed);
   // Whole tensors under the network's names, whatever rank holds which part. In a world process 0 gets them.

@@ -6,9 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "runtime/checkpoint/training_state.h"
 #include "runtime/core/step_context.h"
+#include "runtime/metrics/metric.h"
 #include "runtime/train/folded_model.h"
+#include "runtime/train/stop_rules.h"
 
 namespace trifold {
 
@@ -36,6 +40,19 @@ class Learner {
   // Where the steps are done by others, they may be ahead: the number of steps after which training can end, if it is
   // to end now, after `steps` of them.
   virtual std::int64_t steps_until_end(std::int64_t steps) { return steps; }
+
+  // What else is to be logged of the last step.
+  virtual std::vector<Metric> metrics_of_step() const { return {}; }
+  // What a person should know of the run when it has ended.
+  virtual std::vector<std::string> closing_lines() const { return {}; }
+  // Where nodes of a cluster train: what they say of the epoch whose steps have just been done. Asked once an epoch.
+  virtual std::optional<NodeFigures> nodes_of_epoch() { return std::nullopt; }
+
+  // Training stands here, and what was done is safe as far as checkpoints are: whoever goes on when this process is lost
+  // needs nothing of before.
+  virtual void passed(const TrainingState& /*state*/) {}
+  // Whoever trained before us was asked to end it.
+  virtual bool asked_to_end() const { return false; }
 
   // Looking at the model changes what is trained: replicas that go their own ways become one.
   virtual bool looking_changes_it() const { return false; }

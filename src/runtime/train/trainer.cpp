@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -41,13 +42,16 @@ struct Trainer::Parts {
         test_set(open_split(job, Split::test)),
         stop(job.train.stop) {
     options.progress = options.progress && speaks();
+    if (options.takes_over) options.mode = RunFolder::holds_run(run_path()) ? RunMode::resume : RunMode::fresh;
     if (options.mode != RunMode::overwrite) open_folder();
     job.model.class_weights = loss_class_weights(job, *train_set);
     learner = options.make_learner ? options.make_learner(job, train_set)
                                    : std::make_unique<FoldedLearner>(job, train_set, options.world);
     classifies = !is_regression(job);
     state.seed = job.train.seed;
-    if (options.mode == RunMode::resume)
+    if (options.takes_over)
+      take_over();
+    else if (options.mode == RunMode::resume)
       restore();
     else
       learner->initialize(job.train.seed);
@@ -70,6 +74,7 @@ struct Trainer::Parts {
     const CheckpointRules& rules = job.train.checkpoint;
     writer.emplace(CheckpointWriter::Args{
         .directory = folder->checkpoints(), .shard_bytes = rules.shard_bytes, .keep = static_cast<int>(rules.keep)});
+    learner->passed(state_now());
   }
 
   // In a world one process speaks for all.
@@ -77,9 +82,11 @@ struct Trainer::Parts {
 
   void open_folder() {
     if (!speaks()) return;
-    folder.emplace(RunFolder::Args{
-        .root = options.runs, .name = options.name.empty() ? job.name : options.name, .mode = options.mode});
+    folder.emplace(RunFolder::Args{.root = options.runs, .name = run_name(), .mode = options.mode});
   }
+
+  const std::string& run_name() const { return options.name.empty() ? job.name : options.name; }
+  std::filesystem::path run_path() const { return options.runs / run_name(); }
 
   void open_logs() {
     const bool resumed = options.mode == RunMode::resume;
@@ -125,17 +132,36 @@ struct Trainer::Parts {
     if (state.position_in_epoch % job.train.batch != 0)
       fail_input("{} was made with another train.batch than {}", checkpoint->file.string(), job.train.batch);
     learner->load(checkpoint->contents);
+    saved_step = state.step;
+    go_on_from_state();
+    if (options.progress)
+      progress->say(fmt::format("resumed from {} ({} epochs, {} steps done)", checkpoint->file.string(), state.epoch,
+                                state.step));
+  }
+
+  // The model is with those who do the steps; a checkpoint of just this step would do as well.
+  void take_over() {
+    std::optional<Checkpoint> checkpoint;
+    if (options.mode == RunMode::resume) checkpoint = find_checkpoint();
+    state = *options.takes_over;
+    if (checkpoint && checkpoint->state.step == state.step) {
+      learner->load(checkpoint->contents);
+      saved_step = state.step;
+    } else {
+      learner->initialize(job.train.seed);
+    }
+    go_on_from_state();
+    if (options.progress) progress->say(fmt::format("takes over after {} epochs, {} steps", state.epoch, state.step));
+  }
+
+  void go_on_from_state() {
     stop.restore(state.counters);
     epoch_loss = counter("epoch.loss");
     epoch_correct = counter("epoch.correct");
     trained_seconds = counter("trained_seconds");
-    saved_step = state.step;
     evaluated_step = static_cast<std::int64_t>(counter("evaluated.step"));
     outcome.train_loss = counter("train_loss");
     if (evaluated_step == state.step) report(Score{counter("evaluated.loss"), counter("evaluated.accuracy")});
-    if (options.progress)
-      progress->say(fmt::format("resumed from {} ({} epochs, {} steps done)", checkpoint->file.string(), state.epoch,
-                                state.step));
   }
 
   double counter(const char* key) const {
@@ -143,9 +169,7 @@ struct Trainer::Parts {
     return found == state.counters.end() ? 0.0 : found->second;
   }
 
-  // Training waits while the state is copied, and for the write of the checkpoint before.
-  void save() {
-    const auto begin = Clock::now();
+  const TrainingState& state_now() {
     state.counters = stop.state();
     state.counters["epoch.loss"] = epoch_loss;
     state.counters["epoch.correct"] = epoch_correct;
@@ -154,11 +178,17 @@ struct Trainer::Parts {
     state.counters["evaluated.step"] = static_cast<double>(evaluated_step);
     if (outcome.test_loss) state.counters["evaluated.loss"] = *outcome.test_loss;
     if (outcome.test_accuracy) state.counters["evaluated.accuracy"] = *outcome.test_accuracy;
+    return state;
+  }
+
+  // Training waits while the state is copied, and for the write of the checkpoint before.
+  void save() {
+    const auto begin = Clock::now();
     if (speaks()) writer->finish();  // first, so that there is one copy at a time
     auto snapshot = std::make_shared<Model::Snapshot>(learner->snapshot(Model::Contents::model_and_optimizer));
     if (speaks()) {
       snapshot->own();
-      writer->begin(state, snapshot->tensors(), snapshot);
+      writer->begin(state_now(), snapshot->tensors(), snapshot);
       if (options.live != nullptr) options.live->writes_checkpoint(state.step);
     }
     saved_step = state.step;
@@ -204,14 +234,14 @@ struct Trainer::Parts {
     epoch_images += images;
     run_seconds += seconds;
     run_images += images;
-    std::vector<Metric> values = {{"learning_rate", rate},
-                                  {"images_per_s", static_cast<double>(images) / seconds},
-                                  {"time_s", trained_seconds}};
+    std::vector<Metric> values = {
+        {"learning_rate", rate}, {"images_per_s", static_cast<double>(images) / seconds}, {"time_s", trained_seconds}};
     const auto scale = learner->loss_scale();
     if (scale) {
       next_scale = scale->scale;
       values.insert(values.end(), {{"loss_scale", scale->scale}, {"skipped_updates", scale->skipped}});
     }
+    std::ranges::move(learner->metrics_of_step(), std::back_inserter(values));
     log("train", loss, correct / static_cast<double>(train.batch), std::move(values));
     tell_view(loss, scale);
   }
@@ -220,11 +250,23 @@ struct Trainer::Parts {
     if (!speaks()) return;
     if (classifies) values.insert(values.begin(), {"accuracy", accuracy});
     values.insert(values.begin(), {"loss", loss});
-    metrics->write({.step = state.step, .epoch = state.epoch + 1, .phase = phase, .values = values});
+    log_values(phase, state.epoch + 1, std::move(values));
+  }
+
+  void log_values(std::string_view phase, std::int64_t epoch, std::vector<Metric> values) {
+    metrics->write({.step = state.step, .epoch = epoch, .phase = phase, .values = values});
     std::vector<std::string> tags;
     for (const Metric& metric : values) tags.push_back(fmt::format("{}/{}", phase, metric.name));
     for (std::size_t i = 0; i < values.size(); ++i) values[i].name = tags[i];
     tensorboard->write(state.step, values);
+  }
+
+  void log_nodes(const NodeFigures& nodes, std::int64_t epoch) {
+    std::vector<Metric> values;
+    if (nodes.model_distance) values.push_back({"model_distance", *nodes.model_distance});
+    if (nodes.output_kl) values.push_back({"output_kl", *nodes.output_kl});
+    if (job.train.stop.each_node) values.push_back({"finished_nodes", static_cast<double>(stop.finished_nodes())});
+    if (!values.empty()) log_values("nodes", epoch, std::move(values));
   }
 
   void tell_view(double loss, const std::optional<Model::LossScale>& scale) {
@@ -402,8 +444,8 @@ struct Trainer::Parts {
 
   // Trains until something says stop; the rule's name.
   std::string train(const std::function<void(const EpochSummary&)>& on_epoch) {
-    Wish wish = Wish::none;
-    std::int64_t last_step = -1;  // of a wish to stop
+    Wish wish = learner->asked_to_end() ? Wish::interrupt : Wish::none;
+    std::int64_t last_step = wish == Wish::none ? -1 : learner->steps_until_end(state.step);  // of a wish to stop
     while (state.epoch < job.train.epochs) {
       while (state.position_in_epoch < steps_per_epoch * job.train.batch) {
         if (last_step < 0) {
@@ -415,15 +457,21 @@ struct Trainer::Parts {
         show_progress();
         if (writer) writer->check();
         if (options.live != nullptr && writer && !writer->writing()) options.live->wrote_checkpoint();
-        if (state.position_in_epoch < steps_per_epoch * job.train.batch && time_to_save()) save();
+        if (state.position_in_epoch < steps_per_epoch * job.train.batch && time_to_save()) {
+          save();
+          learner->passed(state_now());
+        }
       }
       const EpochSummary summary = finish_epoch();
       say(summary);
       if (on_epoch && speaks()) on_epoch(summary);
       if (options.world != nullptr) trained_seconds = options.world->from_first(trained_seconds);
-      const auto rule = stop.after_epoch({summary.train_loss, summary.test_accuracy, trained_seconds / 60});
+      const std::optional<NodeFigures> nodes = learner->nodes_of_epoch();
+      const auto rule = stop.after_epoch({summary.train_loss, summary.test_accuracy, trained_seconds / 60, nodes});
+      if (nodes) log_nodes(*nodes, summary.epoch);
       if (rule) return *rule;
       if (time_to_save()) save();
+      learner->passed(state_now());
     }
     return "epochs";
   }
@@ -432,6 +480,8 @@ struct Trainer::Parts {
     if (speaks()) outcome.folder = folder->path();
     outcome.epochs = state.epoch;
     outcome.stopped_by = train(on_epoch);
+    if (options.progress)
+      for (const std::string& line : learner->closing_lines()) progress->say(line);
     progress.reset();  // the bar's line ends
     live_does(LiveBoard::Doing::ending);
     if (state.position_in_epoch > 0)

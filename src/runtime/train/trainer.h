@@ -25,6 +25,9 @@ struct TrainerOptions {
   const std::atomic<bool>* interrupt = nullptr;  // becomes true: end after this step, with a checkpoint
   World* world = nullptr;                        // null: this process is alone
   LiveBoard* live = nullptr;                     // hears what the run does, in place of a progress bar
+  // The steps are done by others, who go on while their trainer is lost: where that one stood. Its run folder is gone on
+  // with if it is here.
+  std::optional<TrainingState> takes_over = {};
   // Who trains; default: ranks of this process or world.
   std::function<std::unique_ptr<Learner>(const Job&, std::shared_ptr<const Dataset> train_set)> make_learner = {};
 };

@@ -16,11 +16,18 @@ View sample_view() {
           .epoch = 3,
           .settled = true,
           .leader = {.id = "m", .role = "manager", .address = "tcp://10.0.0.9:5"},
+          .begun_by = "m0",
           .servers = {{.id = "s1", .role = "server", .address = "tcp://10.0.0.1:5", .public_key = "k\"1\\"},
                       {.id = "s2", .role = "server", .address = "tcp://10.0.0.2:5", .public_key = ""}},
           .sources = {"s1", "s2", "m"},
           .workers = {"w1"},
           .shard_owners = {"w1", "", "w1"},
+          .heads = {{.member = {.id = "w1",
+                                .role = "worker",
+                                .address = "tcp://127.0.0.1:6",
+                                .public_key = "k2",
+                                .host = "node one"},
+                     .workers = {"w1", "w2"}}},
           .stop_clock = 0,
           .stopped_by = "1e-6 rule, réached",
           .over = true};
@@ -49,6 +56,19 @@ TEST(View, ComesBackFromItsText) {
 
 TEST(View, KnowsItsServers) {
   EXPECT_EQ(sample_view().server_ids(), (std::vector<std::string>{"s1", "s2"}));
+  EXPECT_TRUE(sample_view().has({.id = "s2"}));
+  EXPECT_TRUE(sample_view().has({.id = "w1"}));
+  EXPECT_FALSE(sample_view().has({.id = "m"}));
+}
+
+TEST(View, KnowsWhoGoesThroughWhom) {
+  const View view = sample_view();
+  ASSERT_NE(view.head_of("w2"), nullptr);
+  EXPECT_EQ(view.head_of("w2")->address, "tcp://127.0.0.1:6");
+  EXPECT_EQ(view.head_of("w3"), nullptr);
+  EXPECT_EQ(view.head_of(""), nullptr);
+  EXPECT_EQ(view.shards_through("w1"), (std::vector<int>{0, 2}));
+  EXPECT_TRUE(view.shards_through("w2").empty());
 }
 
 TEST(View, RefusesDamagedText) {

@@ -240,7 +240,8 @@ TEST(Job, TheResolvedServersLoadAsEqualServers) {
         "ps,workers=2,mode=async,wire=fp16,keep=0.01,period=3,rule=weighted_mean", "ps,rule=trimmed_mean,trim=0.3",
         "federated,clients=20,fraction=0.1,local_epochs=5,servers=2,wire=fp16,server_momentum=0.9,proximal=0.01",
         "federated,server=fedadagrad,server_lr=0.1,beta1=0,tau=0.01", "federated,server=fedadam,beta2=0.9,rule=median",
-        "federated,server=fedyogi,rule=krum,byzantine=3"}) {
+        "federated,server=fedyogi,rule=krum,byzantine=3", "ps,workers=4,combine=host,wire=fp16",
+        "federated,combine=host"}) {
     const Job job = parse_job(job_with_train("{}"), "job.json", parse_plan(plan));
     ASSERT_TRUE(job.plan.servers) << plan;
     const std::string text = to_json_text(job);

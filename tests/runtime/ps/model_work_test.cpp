@@ -13,8 +13,7 @@ namespace {
 constexpr float kRate = 0.1F;
 
 // 100 rows in batches of 20, of a network whose dropout depends on where in the stream a sample is.
-Job dropout_job(const std::string& plan) {
-  const std::vector<Override> settings = plan.empty() ? std::vector<Override>{} : parse_plan(plan);
+Job with_settings(const std::vector<Override>& settings) {
   return parse_job(R"({"model": {"input": [6, 1, 1], "classes": 2, "layers": [{"type": "flatten"},
                        {"type": "linear", "out": 16}, {"type": "relu"}, {"type": "dropout"},
                        {"type": "linear", "out": 2}]},
@@ -22,6 +21,10 @@ Job dropout_job(const std::string& plan) {
                        "train": {"batch": 20, "epochs": 4, "threads": 1,
                                  "optimizer": {"type": "sgd", "lr": 0.1}}})",
                    "job.json", settings);
+}
+
+Job dropout_job(const std::string& plan) {
+  return with_settings(plan.empty() ? std::vector<Override>{} : parse_plan(plan));
 }
 
 using Values = std::vector<std::vector<float>>;
@@ -152,6 +155,66 @@ TEST(ModelWorkTest, APeriodOfStepsIsPushedAsOne) {
     servers.apply(-kRate);
   }
   expect_near(servers.values, single.last);
+}
+
+// Two clients with data of their own: each is as far from their mean, and a model is not far from itself.
+TEST(ModelWorkTest, AClientsModelIsComparedWithWhatServersMadeOfTheRound) {
+  std::vector<Override> settings = parse_plan("federated,clients=2");
+  settings.push_back(parse_set("train.stop.output_kl=0.001"));
+  const Job job = with_settings(settings);
+  ModelWork work(job, open_split(job, Split::train));
+  EXPECT_TRUE(work.compares_after(0));
+  MemoryServers servers(SingleRun(0).first, 2);
+  for (int shard = 0; shard < 2; ++shard) work.compute(shard, 0, servers);
+  const Values before = servers.values;
+  servers.apply(1);
+  const auto first = work.compare(0, servers.values);
+  const auto second = work.compare(1, servers.values);
+  ASSERT_TRUE(first && second && first->kl && second->kl);
+  EXPECT_GT(first->distance, 0);
+  EXPECT_NEAR(first->distance, second->distance, 1e-6);
+  EXPECT_GT(*first->kl, 0);
+  EXPECT_GT(*second->kl, 0);
+  EXPECT_EQ(work.compare(0, servers.values), std::nullopt);  // asked once
+
+  work.compute(0, 1, servers);
+  work.give_up(0);
+  EXPECT_EQ(work.compare(0, servers.values), std::nullopt);
+}
+
+TEST(ModelWorkTest, TheOnlyClientIsAsTheServersAreAfterItsRound) {
+  std::vector<Override> settings = parse_plan("federated,clients=1");
+  settings.push_back(parse_set("train.stop.output_kl=0.001"));
+  const Job job = with_settings(settings);
+  ModelWork work(job, open_split(job, Split::train));
+  MemoryServers servers(SingleRun(0).first, 1);
+  work.compute(0, 0, servers);
+  servers.apply(1);
+  const auto difference = work.compare(0, servers.values);
+  ASSERT_TRUE(difference);
+  EXPECT_LT(difference->distance, 1e-6);
+  EXPECT_LT(difference->kl, 1e-6);
+}
+
+// Of steps whose gradients are pushed it is what the last of them worked with, once an epoch of 5 clocks.
+TEST(ModelWorkTest, AWorkerThatDoesNotWaitIsComparedOnceAnEpoch) {
+  std::vector<Override> settings = parse_plan("ps,workers=1,mode=async");
+  settings.push_back(parse_set("train.stop.model_distance=0.1"));
+  const Job job = with_settings(settings);
+  ModelWork work(job, open_split(job, Split::train));
+  MemoryServers servers(SingleRun(0).first, 1);
+  Values worked_with;
+  for (int clock = 0; clock < 5; ++clock) {
+    EXPECT_EQ(work.compares_after(clock), clock == 4);
+    worked_with = servers.values;
+    work.compute(0, clock, servers);
+    servers.apply(-kRate);
+  }
+  const auto difference = work.compare(0, servers.values);
+  ASSERT_TRUE(difference);
+  EXPECT_EQ(difference->distance, relative_distance(work.tensors(), worked_with, servers.values));
+  EXPECT_GT(difference->distance, 0);
+  EXPECT_EQ(difference->kl, std::nullopt);
 }
 
 TEST(ModelWorkTest, TheOnlyClientOfARoundTrainsAsTheSingleRun) {

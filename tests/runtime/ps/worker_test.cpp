@@ -45,6 +45,12 @@ class ToyWork final : public ShardWork {
     steps += 1;
     return {.loss = gradients[0][0], .correct = 1, .samples = kSamples};
   }
+  // Every fifth clock: how far the servers have come.
+  bool compares_after(std::int64_t clock) const override { return compares && clock % 5 == 4; }
+  std::optional<NodeDifference> compare(int, const std::vector<std::vector<float>>& common) override {
+    return NodeDifference{.distance = common[1][2], .kl = 1};
+  }
+  bool compares = false;
   std::atomic<int> steps = 0;
 };
 
@@ -127,11 +133,16 @@ class WorkerTest : public ::testing::Test {
     while (const auto received = manager_.receive(50ms)) {
       const nlohmann::json& fields = received->message.fields;
       EXPECT_EQ(received->message.kind, MessageKind::report);
+      if (fields.contains("compared")) {
+        differences[{fields.at("shard"), fields.at("clock")}] = fields;
+        continue;
+      }
       EXPECT_EQ(fields.at("staleness"), 0);
       samples[{fields.at("shard"), fields.at("clock")}] = fields.at("samples");
     }
     return samples;
   }
+  std::map<std::pair<int, int>, nlohmann::json> differences;  // by (shard, clock), as reports() has found them
   FakeModel& model() { return *model_; }
   FakeServer& server(std::size_t i) { return *servers_[i]; }
 
@@ -245,6 +256,29 @@ TEST_F(WorkerTest, AShardThatIsGivenAwayIsNotTouchedAgain) {
   two.done.get();
   expect_values(round + 20);
   EXPECT_GE(two.work.steps, 5);
+}
+
+// What servers made of a clock, when all shards have done it.
+TEST_F(WorkerTest, ModelsAreComparedWithTheServersOfTheNextClock) {
+  use(2, 3);
+  for (const bool pulls_every_shard : {true, false}) {
+    const std::int64_t begin = least_round();
+    RunningWorker one(model(), "one", begin + 10, pulls_every_shard);
+    one.work.compares = true;
+    one.worker.set_view(give({"one", "one", "one"}));
+    one.start();
+    wait_for_round(begin + 10);
+    while (!differences.contains({2, begin + 9})) reports();
+    one.worker.leave();
+    one.done.get();
+    for (int shard = 0; shard < 3; ++shard)
+      for (const std::int64_t clock : {begin + 4, begin + 9}) {
+        const nlohmann::json& said = differences.at({shard, clock});
+        EXPECT_FLOAT_EQ(said.at("distance"), value_after(3, clock + 1, 102));
+        EXPECT_EQ(said.at("kl"), 1);
+      }
+  }
+  EXPECT_FALSE(differences.at({0, 9}).at("compared").get<bool>());  // the second worker has not had that model
 }
 
 TEST_F(WorkerTest, LeavingEndsAWaitForOthers) {

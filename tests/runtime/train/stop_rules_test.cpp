@@ -59,5 +59,49 @@ TEST(StopRules, GoesOnFromItsState) {
   EXPECT_EQ(second.after_epoch(epoch(1, 0.4)), "patience");
 }
 
+EpochResult nodes(const std::map<int, double>& losses, int shards = 2) {
+  return {.train_loss = 1, .nodes = NodeFigures{.shards = shards, .losses = losses}};
+}
+
+TEST(StopRules, EachNodeHasToHaveItsOwnFlatEpoch) {
+  StopDecision stop({.loss_delta = 0.01, .each_node = true});
+  EXPECT_EQ(stop.after_epoch(nodes({{0, 1.0}, {1, 2.0}})), std::nullopt);
+  EXPECT_EQ(stop.after_epoch(nodes({{0, 1.0}, {1, 1.0}})), std::nullopt);  // their mean's rule would ask 0 alone
+  EXPECT_EQ(stop.finished_nodes(), 1);
+  EXPECT_EQ(stop.after_epoch(nodes({{0, 5.0}, {1, 0.5}})), std::nullopt);  // 0 has had it, whatever others do to it
+  EXPECT_EQ(stop.after_epoch(nodes({{0, 6.0}, {1, 0.495}})), "each_node");
+}
+
+TEST(StopRules, ANodeIsComparedWithItsLastRoundAndEveryNodeIsAsked) {
+  StopDecision stop({.loss_delta = 0.01, .each_node = true});
+  stop.after_epoch(nodes({{0, 1.0}}, 3));
+  stop.after_epoch(nodes({{1, 1.0}}, 3));
+  EXPECT_EQ(stop.after_epoch(nodes({{0, 1.0}, {1, 1.0}}, 3)), std::nullopt);
+  EXPECT_EQ(stop.finished_nodes(), 2);
+  stop.after_epoch(nodes({{2, 1.0}}, 3));
+  EXPECT_EQ(stop.after_epoch(nodes({{2, 1.0}}, 3)), "each_node");
+}
+
+TEST(StopRules, WhatIsKnownOfNodesGoesOnAfterACheckpoint) {
+  const StopRules rules{.loss_delta = 0.01, .patience = 1, .each_node = true};
+  StopDecision before(rules);
+  before.after_epoch(nodes({{0, 1.0}, {11, 2.0}}));
+  before.after_epoch(nodes({{0, 1.0}, {11, 2.0}}));
+  StopDecision after(rules);
+  after.restore(before.state());
+  EXPECT_EQ(after.state(), before.state());
+  EXPECT_EQ(after.after_epoch(nodes({{0, 1.0}, {11, 2.0}})), "each_node");
+}
+
+TEST(StopRules, NodesWhoseModelsOrOutputsAreCloseEnd) {
+  EpochResult result{.train_loss = 1, .nodes = NodeFigures{.shards = 2, .model_distance = 0.1, .output_kl = 0.02}};
+  EXPECT_EQ(StopDecision({.model_distance = 0.1}).after_epoch(result), std::nullopt);  // not below
+  EXPECT_EQ(StopDecision({.model_distance = 0.11}).after_epoch(result), "model_distance");
+  EXPECT_EQ(StopDecision({.output_kl = 0.01}).after_epoch(result), std::nullopt);
+  EXPECT_EQ(StopDecision({.output_kl = 0.03}).after_epoch(result), "output_kl");
+  result.nodes->model_distance = std::nullopt;  // one node's is not known
+  EXPECT_EQ(StopDecision({.model_distance = 0.11}).after_epoch(result), std::nullopt);
+}
+
 }  // namespace
 }  // namespace trifold

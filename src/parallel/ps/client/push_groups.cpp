@@ -23,7 +23,7 @@ Request PushGroup::close() && {
   request_.encodings.set_checksum(checksum_.value());
   std::size_t begin = 0;
   for (std::size_t i = 0; i < ends_.size(); ++i) {
-    request_.work[i].encoded = request_.encodings.bytes().subspan(begin, ends_[i] - begin);
+    request_.work[i].encoded = request_.encodings.part(begin, ends_[i] - begin);
     begin = ends_[i];
   }
   return std::move(request_);

@@ -7,18 +7,34 @@
 namespace trifold {
 namespace {
 
-// Without a copy until slices have gone apart.
+// They are one until their slices go apart.
 Payload encodings_of(const Request& request) {
   std::size_t total = 0;
+  std::vector<Payload> encodings;
   for (const SliceWork& item : request.work) total += item.encoded.size();
   if (total == request.encodings.size()) return request.encodings;
-  std::vector<std::byte> joined;
-  joined.reserve(total);
-  for (const SliceWork& item : request.work) joined.insert(joined.end(), item.encoded.begin(), item.encoded.end());
-  return Payload::own(std::move(joined));
+  encodings.reserve(request.work.size());
+  for (const SliceWork& item : request.work) encodings.push_back(item.encoded);
+  return join(encodings);
 }
 
 }  // namespace
+
+Payload join(std::span<const Payload> parts) {
+  if (parts.empty()) return {};
+  std::size_t total = 0;
+  bool adjacent = true;
+  const Payload& first = parts.front();
+  for (const Payload& part : parts) {
+    adjacent = adjacent && part.owner() == first.owner() && part.bytes().data() == first.bytes().data() + total;
+    total += part.size();
+  }
+  if (adjacent) return {first.owner(), {first.bytes().data(), total}};
+  std::vector<std::byte> joined;
+  joined.reserve(total);
+  for (const Payload& part : parts) joined.insert(joined.end(), part.bytes().begin(), part.bytes().end());
+  return Payload::own(std::move(joined));
+}
 
 Placement placement_of(const View& view, const std::vector<ServedTensor>& tensors, const std::vector<Slice>& slices) {
   Placement placement{.view = view, .owner = {}};
@@ -30,10 +46,17 @@ Placement placement_of(const View& view, const std::vector<ServedTensor>& tensor
 
 std::vector<AddressedRequest> split_by_server(Request request, const Placement& placement) {
   std::vector<AddressedRequest> split;
+  const auto owner = [&](const SliceWork& item) { return placement.owner[static_cast<std::size_t>(item.slice)]; };
+  if (!request.work.empty())
+    if (const int first = owner(request.work.front());
+        std::ranges::all_of(request.work, [&](const SliceWork& item) { return owner(item) == first; })) {
+      split.push_back({.server = first, .request = std::move(request)});
+      return split;
+    }
   std::vector<SliceWork> work = std::move(request.work);
   request.work.clear();
   for (SliceWork& item : work) {
-    const int server = placement.owner[static_cast<std::size_t>(item.slice)];
+    const int server = owner(item);
     auto found = std::ranges::find(split, server, &AddressedRequest::server);
     if (found == split.end()) {
       split.push_back({.server = server, .request = request});
@@ -56,6 +79,8 @@ Message message_of(const Request& request, std::uint64_t id, std::int64_t epoch)
     return message;
   }
   message.fields["shard"] = request.shard;
+  if (!request.shards.empty()) message.fields["shards"] = request.shards;
+  if (request.again) message.fields["again"] = true;
   message.fields["clock"] = request.clock;
   if (request.kind == MessageKind::pull) return message;
   message.fields["weight"] = request.weight;

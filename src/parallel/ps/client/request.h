@@ -48,23 +48,38 @@ struct StatusRound {
 
 struct SliceWork {
   int slice = 0;
-  ServerTicket ticket;
-  std::span<const std::byte> encoded = {};  // push: of its request's encodings
-  std::span<float> into = {};               // pull
-  std::shared_ptr<const void> keeps = {};   // what `into` lies in
+  ServerTicket ticket = {};
+  Payload encoded = {};                    // push
+  std::span<float> into = {};              // pull
+  std::shared_ptr<const void> keeps = {};  // what `into` lies in
+};
+
+struct Request;
+
+// Is told of requests that are not of this process alone, in place of tickets: a head. By the thread of the exchange,
+// which it must not ask for more meanwhile.
+class RequestRelay {
+ public:
+  virtual ~RequestRelay() = default;
+  virtual void pushed(const Request& request, bool late) = 0;  // all slices that the request has
+  virtual void pulled(const Request& request, int slice, Payload values, std::int64_t oldest) = 0;
+  virtual void refused(const Request& request, const Refused& why) = 0;
 };
 
 struct Request {
   MessageKind kind = MessageKind::push;  // push, pull, fetch or status
   int shard = 0;
+  std::vector<int> shards = {};  // push: as SlicePush has them
   std::int64_t clock = 0;
   double weight = 1;                 // push
   double rate = 0;                   // push
   std::int64_t cut = -1;             // fetch
   std::vector<SliceWork> work = {};  // not answered yet
-  Payload encodings = {};            // push: of all of `work`, in that order, and of slices that went elsewhere
+  Payload encodings = {};            // push: of all of `work` as one; empty: they have to be put together
   std::shared_ptr<FetchedModel> fetched = {};
   std::shared_ptr<StatusRound> status = {};  // status: there is no work, then
+  bool again = false;                        // it was sent before, there or elsewhere
+  RequestRelay* relay = nullptr;             // none: tickets
 };
 
 // The servers that own the slices of a model.
@@ -82,6 +97,9 @@ struct AddressedRequest {
 std::vector<AddressedRequest> split_by_server(Request request, const Placement& placement);
 
 Message message_of(const Request& request, std::uint64_t id, std::int64_t epoch);
+
+// Without a copy where they lie one after the other.
+Payload join(std::span<const Payload> parts);
 
 // The part of a payload that belongs to each slice of an answer. An Error where sizes and payload disagree.
 std::vector<std::span<const std::byte>> parts_of(const Message& answer, std::size_t slices);

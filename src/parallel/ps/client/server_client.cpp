@@ -29,8 +29,10 @@ struct ServerClient::Parts {
         board(options.shards, options.unanswered_clocks),
         mailbox(options.mailbox),
         exchange({.slices = slices,
+                  .worker = options.worker,
                   .pulls_overtake = options.pulls_overtake,
                   .patience = options.patience,
+                  .audit = options.audit,
                   .on_newer_epoch = options.on_newer_epoch},
                  mailbox, board),
         left(static_cast<std::size_t>(options.shards), std::vector<std::vector<float>>(slices.size())) {
@@ -83,7 +85,9 @@ struct ServerClient::Parts {
     }
     if (received) exchange.take(*received);
     const MailboxCounts& traffic = mailbox.counts();
-    board.count_traffic(traffic.sent_bytes, traffic.received_bytes, exchange.sent_again());
+    const auto& beside = exchange.head_traffic();
+    board.count_traffic(traffic.sent_bytes - beside.sent, traffic.received_bytes - beside.received,
+                        exchange.sent_again());
     return true;
   }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/ps/audit/audit_log.h"
 #include "parallel/ps/client/request.h"
 #include "parallel/ps/client/ticket.h"
 #include "parallel/ps/slices/gradient_codec.h"
@@ -21,6 +22,7 @@ namespace trifold {
 
 struct ServerClientOptions {
   std::vector<ServedTensor> tensors = {};
+  std::string worker = {};  // the id by which views name the head that its pushes and pulls go through; empty: none
   int shards = 1;
   std::int64_t slice_elements = 0;  // chosen
   CodecOptions codec = {};          // of pushes
@@ -32,6 +34,7 @@ struct ServerClientOptions {
   bool pulls_overtake = false;
   int unanswered_clocks = 4;                                     // a shard
   std::chrono::milliseconds patience = std::chrono::seconds(2);  // until what was not answered is sent again
+  AuditLog* audit = nullptr;  // is told of acknowledged pushes, by the client's thread; must outlive it
   // Called by the client's thread: a server knows of a newer epoch than set_view() told us of.
   std::function<void(std::int64_t epoch)> on_newer_epoch = {};
 };

@@ -17,7 +17,7 @@ constexpr milliseconds kLookEvery{20};      // for what is due again
 constexpr milliseconds kServerBehind{50};   // until a server that has not seen our view yet is asked again
 constexpr milliseconds kFullQueue{5};       // until a server that takes no more messages is tried again
 constexpr std::size_t kSlowLink = 1000;     // bytes a millisecond: so long what was sent may take to arrive
-constexpr std::size_t kReportsKept = 4096;  // while there is no manager
+constexpr std::size_t kReportsKept = 4096;  // for a manager that is not there yet
 
 }  // namespace
 
@@ -25,7 +25,7 @@ ServerExchange::ServerExchange(ExchangeOptions options, Mailbox& mailbox, Ticket
     : options_(std::move(options)), mailbox_(mailbox), board_(board) {}
 
 const std::string& ServerExchange::server_id(int server) const {
-  return placement_->view.servers[static_cast<std::size_t>(server)].id;
+  return server == head_ ? head_id_ : placement_->view.servers[static_cast<std::size_t>(server)].id;
 }
 
 ServerExchange::Lines ServerExchange::connect(const MemberInfo& server) {
@@ -52,6 +52,14 @@ void ServerExchange::connect_servers() {
     peers[server.id] = lines;
     servers_.push_back(lines);
   }
+  const MemberInfo* head = placement_->view.head_of(options_.worker);
+  head_id_ = head == nullptr ? "" : head->id;
+  head_ = head == nullptr ? -1 : static_cast<int>(servers_.size());
+  if (head != nullptr) {
+    const auto known = peers_.find(head->id);
+    servers_.push_back(known != peers_.end() ? known->second : connect(*head));
+    peers[head->id] = servers_.back();
+  }
   for (const auto& [id, lines] : peers_)
     if (!peers.contains(id)) disconnect(lines);
   peers_ = std::move(peers);
@@ -62,22 +70,37 @@ void ServerExchange::follow(std::shared_ptr<const Placement> placement) {
   if (placement_ && placement->view.version <= placement_->view.version) return;
   const bool other_servers = !placement_ || placement->view.epoch != placement_->view.epoch;
   placement_ = std::move(placement);
-  if (other_servers) {
+  const MemberInfo* head = placement_->view.head_of(options_.worker);
+  const bool other_head = (head == nullptr ? std::string() : head->id) != head_id_;
+  if (other_servers || other_head) {
+    const int old_head = head_;
     connect_servers();
-    // Answers to the old ids count for nothing from now on: all is asked of the new owners.
-    std::vector<Request> later = std::exchange(waiting_, {});
-    unsent_.clear();
-    for (auto& [id, flight] : std::exchange(flights_, {})) {
-      if (flight.request.kind == MessageKind::status) continue;
-      sent_again_ += flight.sent ? 1 : 0;
-      waiting_.push_back(std::move(flight.request));
-    }
-    std::ranges::move(later, std::back_inserter(waiting_));
-    for (const auto& round : std::exchange(status_rounds_, {})) begin_status(round);
+    ask_anew(other_head, old_head);
   }
   if (placement_->view.stop_clock) drop_beyond_stop();
   if (!settled()) return;
   for (Request& request : std::exchange(waiting_, {})) dispatch(std::move(request));
+}
+
+// Answers to the old ids count for nothing from now on: all is asked of the new owners. A head that stays asks them
+// itself.
+void ServerExchange::ask_anew(bool other_head, int old_head) {
+  std::vector<Request> later = std::exchange(waiting_, {});
+  unsent_.clear();
+  for (auto& [id, flight] : std::exchange(flights_, {})) {
+    if (flight.request.kind == MessageKind::status) continue;
+    if (!other_head && old_head >= 0 && flight.server == old_head) {
+      flight.server = head_;
+      if (!flight.sent) unsent_.push_back(id);
+      flights_.emplace(id, std::move(flight));
+      continue;
+    }
+    sent_again_ += flight.sent ? 1 : 0;
+    flight.request.again = flight.request.again || flight.sent;
+    waiting_.push_back(std::move(flight.request));
+  }
+  std::ranges::move(later, std::back_inserter(waiting_));
+  for (const auto& round : std::exchange(status_rounds_, {})) begin_status(round);
 }
 
 void ServerExchange::add(Request request) {
@@ -98,6 +121,8 @@ void ServerExchange::add(Request request) {
 
 void ServerExchange::dispatch(Request request) {
   if (request.kind == MessageKind::status) return begin_status(request.status);
+  if (head_ >= 0 && (request.kind == MessageKind::push || request.kind == MessageKind::pull))
+    return launch(std::move(request), head_);
   for (AddressedRequest& part : split_by_server(std::move(request), *placement_))
     launch(std::move(part.request), part.server);
 }
@@ -118,7 +143,7 @@ void ServerExchange::launch(Request request, int server) {
 void ServerExchange::begin_status(const std::shared_ptr<StatusRound>& round) {
   round->answers.clear();
   status_rounds_.push_back(round);  // without servers it waits for some
-  for (std::size_t i = 0; i < servers_.size(); ++i)
+  for (std::size_t i = 0; i < placement_->view.servers.size(); ++i)
     launch({.kind = MessageKind::status, .status = round}, static_cast<int>(i));
 }
 
@@ -156,7 +181,12 @@ void ServerExchange::drop_beyond_stop() {
 // --- sending
 
 bool ServerExchange::send(std::uint64_t id, Flight& flight) {
-  if (!mailbox_.send(line_of(flight), message_of(flight.request, id, placement_->view.epoch))) return false;
+  flight.request.again = flight.request.again || flight.sent;
+  Message message = message_of(flight.request, id, placement_->view.epoch);
+  if (flight.server == head_) message.fields["view"] = placement_->view.version;
+  const std::uint64_t sent_before = mailbox_.counts().sent_bytes;
+  if (!mailbox_.send(line_of(flight), message)) return false;
+  if (flight.server == head_) head_traffic_.sent += mailbox_.counts().sent_bytes - sent_before;
   if (flight.sent) {
     sent_again_ += 1;
     flight.patience = std::min(2 * flight.patience, 8 * options_.patience);
@@ -210,10 +240,13 @@ milliseconds ServerExchange::pause() const {
 // --- reports
 
 void ServerExchange::report_to(const MemberInfo& manager) {
-  if (manager.address == manager_address_) return;
+  if (manager.id == manager_id_) return;
   if (manager_ != 0) mailbox_.disconnect(manager_);
-  manager_address_ = manager.address;
+  manager_id_ = manager.id;
   manager_ = manager.address.empty() ? 0 : mailbox_.connect(manager.address, manager.public_key);
+  // The one before may have died with what it was told.
+  std::ranges::move(reports_, std::back_inserter(told_));
+  reports_ = std::exchange(told_, {});
 }
 
 void ServerExchange::report(nlohmann::json fields) {
@@ -222,12 +255,24 @@ void ServerExchange::report(nlohmann::json fields) {
 }
 
 void ServerExchange::send_reports() {
-  while (manager_ != 0 && !reports_.empty() && mailbox_.send(manager_, reports_.front())) reports_.pop_front();
+  while (manager_ != 0 && !reports_.empty() && mailbox_.send(manager_, reports_.front())) {
+    if (told_.size() == kReportsKept) told_.pop_front();
+    told_.push_back(std::move(reports_.front()));
+    reports_.pop_front();
+  }
 }
 
 // --- answers
 
+void ServerExchange::count_head_traffic(PeerId from) {
+  const std::uint64_t before = std::exchange(received_before_, mailbox_.counts().received_bytes);
+  if (head_ < 0) return;
+  const Lines& lines = servers_[static_cast<std::size_t>(head_)];
+  if (from == lines.all || from == lines.pulls) head_traffic_.received += received_before_ - before;
+}
+
 void ServerExchange::take(const Received& received) {
+  count_head_traffic(received.from);
   const Message& answer = received.message;
   if (answer.kind == MessageKind::push_answer) return take_push_answers(received);
   const auto id = answer.fields.find("id");
@@ -258,7 +303,7 @@ void ServerExchange::take(const Received& received) {
   }
 }
 
-// Several at once. Whatever else it says is none of a server's, and what was not answered is asked again.
+// Of several pushes at once. Whatever else it says is none of a server's, and what was not answered is asked again.
 void ServerExchange::take_push_answers(const Received& received) {
   std::vector<std::uint64_t> answered;
   std::set<std::uint64_t> late;
@@ -271,13 +316,22 @@ void ServerExchange::take_push_answers(const Received& received) {
   for (const std::uint64_t id : answered) {
     const auto found = flights_.find(id);
     if (found == flights_.end()) continue;  // answered before, or asked of others since
-    const Request& request = found->second.request;
-    if (request.kind != MessageKind::push || line_of(found->second) != received.from) continue;
-    heard_[static_cast<std::size_t>(found->second.server)] = Clock::now();
-    for (const SliceWork& item : request.work)
-      board_.answer_push(item.ticket, request.shard, request.clock, late.contains(id));
+    const Flight& flight = found->second;
+    if (flight.request.kind != MessageKind::push || line_of(flight) != received.from) continue;
+    heard_[static_cast<std::size_t>(flight.server)] = Clock::now();
+    acknowledged(flight.request, late.contains(id));
     flights_.erase(found);
   }
+}
+
+void ServerExchange::acknowledged(const Request& request, bool late) {
+  if (request.relay != nullptr) return request.relay->pushed(request, late);
+  if (options_.audit != nullptr) {  // before anybody goes on because of it
+    std::vector<int> slices;
+    for (const SliceWork& item : request.work) slices.push_back(item.slice);
+    options_.audit->acknowledged({request.shard, request.clock}, slices, late);
+  }
+  for (const SliceWork& item : request.work) board_.answer_push(item.ticket, request.shard, request.clock, late);
 }
 
 // Of a pull or a fetch. A slice that is not waited for came before, in an answer to the same request sent twice.
@@ -289,16 +343,26 @@ void ServerExchange::take_slices(Flight& flight, const Message& answer) {
   std::vector<std::int64_t> oldest(slices.size());
   if (pull) oldest = answer.fields.at("oldest").get<std::vector<std::int64_t>>();
   if (oldest.size() != slices.size()) fail_runtime("{} clocks of {} slices", oldest.size(), slices.size());
+  const auto drop = [&](std::vector<SliceWork>::iterator item) {  // their order means nothing
+    std::iter_swap(item, std::prev(request.work.end()));
+    request.work.pop_back();
+  };
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const int slice = pull ? slices[i].get<int>() : slices[i].at("slice").get<int>();
     const auto item = std::ranges::find(request.work, slice, &SliceWork::slice);
     if (item == request.work.end()) continue;
+    if (request.relay != nullptr) {
+      const auto offset = static_cast<std::size_t>(parts[i].data() - answer.payload.bytes().data());
+      request.relay->pulled(request, slice, answer.payload.part(offset, parts[i].size()), oldest[i]);
+      drop(item);
+      continue;
+    }
     if (pull)
       decode(parts[i], item->into);
     else
       put_fetched(*request.fetched, options_.slices[static_cast<std::size_t>(slice)], slices[i], parts[i]);
     const ServerTicket ticket = item->ticket;
-    request.work.erase(item);
+    drop(item);
     if (pull)
       board_.answer_pull(ticket, std::max<std::int64_t>(0, request.clock - oldest[i]));
     else
@@ -309,7 +373,7 @@ void ServerExchange::take_slices(Flight& flight, const Message& answer) {
 void ServerExchange::take_status(Flight& flight, const Message& answer) {
   StatusRound& round = *flight.request.status;
   round.answers.push_back(status_from(answer, server_id(flight.server)));
-  if (round.answers.size() < servers_.size()) return;
+  if (round.answers.size() < placement_->view.servers.size()) return;
   const ServerTicket ticket = round.ticket;
   std::erase(status_rounds_, flight.request.status);
   board_.answer(ticket);
@@ -337,6 +401,7 @@ void ServerExchange::take_refusal(Flights::iterator found, const Message& answer
 }
 
 void ServerExchange::fail(Request request, const Refused& why) {
+  if (request.relay != nullptr) return request.relay->refused(request, why);
   for (const SliceWork& item : request.work)
     if (request.kind == MessageKind::push)
       board_.fail_push(item.ticket, request.shard, request.clock, why);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/ps/audit/audit_log.h"
 #include "parallel/ps/client/request.h"
 #include "parallel/ps/wire/mailbox.h"
 
@@ -18,9 +19,11 @@ namespace trifold {
 
 struct ExchangeOptions {
   std::vector<Slice> slices = {};
+  std::string worker = {};      // the id by which views name its head; empty: it has none
   bool pulls_overtake = false;  // as ServerClientOptions has it
   // Of a server's silence, until a request is sent again; doubles three times. Longer while much is on its way there.
   std::chrono::milliseconds patience = std::chrono::seconds(2);
+  AuditLog* audit = nullptr;
   // A server knows of a newer epoch than we do.
   std::function<void(std::int64_t epoch)> on_newer_epoch = {};
 };
@@ -42,6 +45,12 @@ class ServerExchange {
   // At most so long may pass until send_due() is called again.
   std::chrono::milliseconds pause() const;
   std::uint64_t sent_again() const { return sent_again_; }
+  // Bytes that stay on this host.
+  struct HeadTraffic {
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+  };
+  const HeadTraffic& head_traffic() const { return head_traffic_; }
 
  private:
   // Connections to a server, the same one twice unless pulls overtake.
@@ -63,6 +72,7 @@ class ServerExchange {
 
   bool settled() const { return placement_ && placement_->view.settled && !placement_->owner.empty(); }
   void connect_servers();
+  void ask_anew(bool other_head, int old_head);
   Lines connect(const MemberInfo& server);
   void disconnect(const Lines& lines);
   PeerId line_of(const Flight& flight) const;
@@ -77,7 +87,9 @@ class ServerExchange {
   void send_reports();
   void fail(Request request, const Refused& why);
 
+  void count_head_traffic(PeerId from);
   void take_push_answers(const Received& received);
+  void acknowledged(const Request& request, bool late);
   void take_slices(Flight& flight, const Message& answer);
   void take_status(Flight& flight, const Message& answer);
   void take_refusal(Flights::iterator flight, const Message& answer);
@@ -88,8 +100,12 @@ class ServerExchange {
   TicketBoard& board_;
   std::shared_ptr<const Placement> placement_;  // null: no view yet
   std::map<std::string, Lines> peers_;          // by server's id
-  std::vector<Lines> servers_;                  // of the placement
-  std::vector<Clock::time_point> heard_;        // by server: when it last said anything
+  std::vector<Lines> servers_;                  // of the placement, and last the head, where there is one
+  int head_ = -1;                               // among servers_: whom pushes and pulls go to, whoever owns the slices
+  std::string head_id_;
+  HeadTraffic head_traffic_;
+  std::uint64_t received_before_ = 0;     // bytes, by the mailbox, of earlier messages
+  std::vector<Clock::time_point> heard_;  // by server: when it last said anything
   std::uint64_t next_id_ = 1;
   Flights flights_;
   std::vector<Request> waiting_;                             // for servers
@@ -97,9 +113,10 @@ class ServerExchange {
   std::deque<std::uint64_t> unsent_;                         // flights that are due now
   Clock::time_point next_look_ = {};                         // for flights that are due again
   std::uint64_t sent_again_ = 0;
-  std::string manager_address_;
+  std::string manager_id_;
   PeerId manager_ = 0;
-  std::deque<Message> reports_;
+  std::deque<Message> reports_;  // not sent yet
+  std::deque<Message> told_;     // to managers so far: the next one hears of it, too
 };
 
 }  // namespace trifold

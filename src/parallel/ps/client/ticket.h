@@ -45,7 +45,7 @@ class ServerTicket {
 };
 
 struct ClientCounts {
-  std::uint64_t sent_bytes = 0;      // frames, on the wire
+  std::uint64_t sent_bytes = 0;      // frames, on the wire; without those to a head of its host
   std::uint64_t received_bytes = 0;  // likewise
   std::uint64_t sent_again = 0;      // requests
   std::uint64_t late_pushes = 0;     // slices whose round had ended without them

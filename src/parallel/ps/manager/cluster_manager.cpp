@@ -26,7 +26,15 @@ std::vector<std::string> ids_of(const std::map<std::string, MemberInfo>& members
 }  // namespace
 
 ClusterManager::ClusterManager(Args args)
-    : args_(std::move(args)), latest_(static_cast<std::size_t>(args_.participation.shards), -1) {
+    : args_(std::move(args)),
+      nodes_(args_.participation, args_.backup),
+      latest_(static_cast<std::size_t>(args_.participation.shards), -1) {
+  if (const auto entry = args_.registry->get(kViewName)) {
+    view_revision_ = entry->revision;
+    view_ = view_from_text(entry->text);
+    took_over_ = view_.epoch > 1 || (view_.epoch == 1 && view_.settled);
+    if (view_.stop_clock) stop_ = {*view_.stop_clock, view_.stopped_by};
+  }
   thread_ = std::thread([this] { run(); });
 }
 
@@ -38,13 +46,9 @@ ClusterManager::~ClusterManager() {
 
 void ClusterManager::run() {
   try {
-    if (const auto entry = args_.registry->get(kViewName)) {
-      view_revision_ = entry->revision;
-      const std::lock_guard lock(mutex_);
-      view_ = view_from_text(entry->text);
-      took_over_ = view_.epoch > 0;
-    }
     while (!ending_) {
+      if (args_.leads && !args_.leads())
+        fail_runtime("this manager's lease has run out: another may lead the job now");
       // However much comes, members are looked at in between.
       auto received = args_.mailbox->receive(kLook);
       for (int taken = 0; received && taken < kMostAtOnce; ++taken) {
@@ -74,8 +78,10 @@ void ClusterManager::look_at_members() {
     MemberInfo member = member_from_text(entry.text);
     alive_.emplace(member.id, std::move(member));
   }
+  const auto members = static_cast<std::size_t>(
+      std::ranges::count_if(alive_, [](const auto& entry) { return entry.second.role != "manager"; }));
   const std::lock_guard lock(mutex_);
-  if (std::exchange(members_, alive_.size()) != alive_.size()) news_.notify_all();
+  if (std::exchange(members_, members) != members) news_.notify_all();
 }
 
 void ClusterManager::reconsider() {
@@ -92,6 +98,7 @@ void ClusterManager::reconsider() {
     }
     view.over = over_;
   }
+  view.leader = args_.self;  // workers report to it, also if nothing else is new
   const bool first = view.epoch == 0;
   if (first && (static_cast<int>(servers.size()) < args_.servers || static_cast<int>(workers.size()) < args_.workers))
     return;
@@ -114,6 +121,11 @@ void ClusterManager::reconsider() {
   view.workers = workers;
   if (view.shard_owners.empty()) view.shard_owners.resize(static_cast<std::size_t>(args_.participation.shards));
   view.shard_owners = assign_shards(view.shard_owners, workers);
+  if (args_.combine) {
+    std::vector<MemberInfo> members;
+    for (const std::string& id : workers) members.push_back(alive_.at(id));
+    view.heads = assign_heads(view.heads, members, view.shard_owners);
+  }
   if (view != this->view()) publish(std::move(view));
 }
 
@@ -136,10 +148,14 @@ void ClusterManager::ask_for_status() {
   const View view = this->view();
   for (const MemberInfo& server : view.servers) {
     if (statuses_.contains(server.id)) continue;
-    const auto [peer, added] = peers_.try_emplace(server.address, 0);
-    if (added) peer->second = args_.mailbox->connect(server.address, server.public_key);
-    args_.mailbox->send(peer->second, {.kind = MessageKind::status, .fields = {{"id", 0}}});
+    args_.mailbox->send(peer_of(server), {.kind = MessageKind::status, .fields = {{"id", 0}}});
   }
+}
+
+PeerId ClusterManager::peer_of(const MemberInfo& server) {
+  const auto [peer, added] = peers_.try_emplace(server.address, 0);
+  if (added) peer->second = args_.mailbox->connect(server.address, server.public_key);
+  return peer->second;
 }
 
 void ClusterManager::take_status(const Message& message) {
@@ -164,7 +180,7 @@ bool ClusterManager::trained() const {
       return held.second > offered_[static_cast<std::size_t>(held.first)].version;
     });
   });
-  return took_over_ || !reports_.empty() || changed;
+  return took_over_ || !offers_model_ || !reports_.empty() || changed;
 }
 
 void ClusterManager::settle() {
@@ -183,6 +199,7 @@ void ClusterManager::settle() {
 void ClusterManager::publish(View view) {
   view.version += 1;
   view.leader = args_.self;
+  if (view.begun_by.empty()) view.begun_by = args_.self.id;
   const auto revision = args_.registry->put_if(kViewName, view_revision_, to_text(view));
   if (!revision) fail_runtime("another manager leads this job now");
   view_revision_ = *revision;
@@ -205,7 +222,8 @@ void ClusterManager::send_releases() {
   told_release_ = clock;
   told_at_ = Clock::now();
   for (const MemberInfo& server : view.servers)
-    args_.mailbox->send(peers_.at(server.address), {.kind = MessageKind::release, .fields = {{"cut", clock}}});
+    args_.mailbox->send(peer_of(server),
+                        {.kind = MessageKind::release, .fields = {{"cut", clock}, {"leader", args_.self.id}}});
 }
 
 // --- messages
@@ -238,12 +256,13 @@ void ClusterManager::dispatch(const Received& received) {
 void ClusterManager::take_report(const Message& message) {
   const int shard = message.fields.at("shard");
   const std::int64_t clock = message.fields.at("clock");
-  if (shard < 0 || shard >= args_.participation.shards) return;
+  if (shard < 0 || shard >= args_.participation.shards || nodes_.take(shard, clock, message.fields)) return;
   ShardReport report{.loss = message.fields.at("loss"),
                      .correct = message.fields.at("correct"),
                      .samples = message.fields.at("samples"),
                      .step_ms = message.fields.at("step_ms"),
                      .staleness = message.fields.at("staleness"),
+                     .late = message.fields.at("late"),
                      .sent_bytes = message.fields.at("sent_bytes"),
                      .received_bytes = message.fields.at("received_bytes"),
                      .peak_bytes = message.fields.at("peak_bytes"),
@@ -261,7 +280,7 @@ void ClusterManager::answer_fetch(const Received& received) {
                  .fields = {{"id", received.message.fields.at("id")}, {"epoch", received.message.fields.at("epoch")}}};
   {
     const std::lock_guard lock(mutex_);
-    if (offered_.empty()) return;
+    if (offered_.empty() || !offers_model_) return;
     std::vector<NumberedState> states;
     for (const int slice : take_slices(received.message, args_.layout))
       states.emplace_back(slice, offered_[static_cast<std::size_t>(slice)]);
@@ -272,11 +291,12 @@ void ClusterManager::answer_fetch(const Received& received) {
 
 // --- from other threads
 
-void ClusterManager::offer(std::vector<SliceState> states) {
+void ClusterManager::offer(std::vector<SliceState> states, Offer what) {
   TRIFOLD_CHECK(states.size() == args_.layout.slices.size(), "{} states of {} slices", states.size(),
                 args_.layout.slices.size());
   const std::lock_guard lock(mutex_);
   offered_ = std::move(states);
+  offers_model_ = what == Offer::model;
   for (std::size_t shard = 0; shard < latest_.size(); ++shard) latest_[shard] = offered_.front().applied[shard] - 1;
 }
 
@@ -342,6 +362,16 @@ bool ClusterManager::end(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
   over_ = true;
   return news_.wait_for(lock, timeout, [&] { return failure_ || members_ == 0; });
+}
+
+bool ClusterManager::leads() const {
+  const std::lock_guard lock(mutex_);
+  return !failure_;
+}
+
+bool ClusterManager::asked_to_end() const {
+  const std::lock_guard lock(mutex_);
+  return stop_.has_value();
 }
 
 View ClusterManager::view() const {

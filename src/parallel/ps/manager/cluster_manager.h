@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "parallel/ps/manager/node_reports.h"
 #include "parallel/ps/manager/view_rules.h"
 #include "parallel/ps/participation.h"
 #include "parallel/ps/registry/registry.h"
@@ -33,7 +34,8 @@ struct ShardReport {
   double correct = 0;
   std::int64_t samples = 0;
   double step_ms = 0;
-  std::int64_t staleness = 0;
+  std::int64_t staleness = 0;       // of the values it computed with: clocks that the slowest shard was behind
+  std::int64_t late = 0;            // slices that came when their round had ended without them, since it last reported
   std::int64_t sent_bytes = 0;      // by its worker since it last reported, of any shard
   std::int64_t received_bytes = 0;  // likewise
   std::int64_t peak_bytes = 0;      // of the worker's process so far
@@ -52,15 +54,22 @@ class ClusterManager {
     int servers = 1;  // that the first view waits for
     int workers = 1;
     int backup = 0;                                 // shards that a clock is not waited for
+    bool combine = false;                           // workers of one host push through one of them
     std::function<void(const View&)> on_view = {};  // hears of every new one, on the manager's thread
+    // False: this manager's lease has run out, and another may lead. Null: nobody else can.
+    std::function<bool()> leads = {};
   };
   explicit ClusterManager(Args args);
   ~ClusterManager();
   ClusterManager(const ClusterManager&) = delete;
   ClusterManager& operator=(const ClusterManager&) = delete;
 
+  enum class Offer {
+    model,   // the values to begin with
+    clocks,  // only what has been done: another manager has led, and servers have the model, or it is lost
+  };
   // First values, one a slice. Where servers hold newer ones already (another manager has led before), those count.
-  void offer(std::vector<SliceState> states);
+  void offer(std::vector<SliceState> states, Offer what = Offer::model);
 
   // Whether all shards have done this clock, waiting for it at most so long. Throws if the cluster cannot go on.
   bool wait_for(std::int64_t clock, std::chrono::milliseconds timeout);
@@ -68,6 +77,7 @@ class ClusterManager {
   std::map<int, ShardReport> take_reports(std::int64_t clock);
   std::int64_t farthest() const;  // the last clock that any shard has done; -1: none
   std::int64_t worst_staleness() const;
+  NodeReports& nodes() { return nodes_; }
 
   // Servers may forget the cuts up to this clock.
   void release_cuts(std::int64_t clock);
@@ -80,6 +90,9 @@ class ClusterManager {
   bool end(std::chrono::milliseconds timeout);
 
   View view() const;
+  bool leads() const;  // false: it has failed, or another one does
+  // A manager before this one was asked to end the job.
+  bool asked_to_end() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -89,6 +102,7 @@ class ClusterManager {
   void reconsider();
   void begin_change(std::vector<MemberInfo> servers);
   void ask_for_status();
+  PeerId peer_of(const MemberInfo& server);
   void take_status(const Message& message);
   void settle();
   void publish(View view);
@@ -100,6 +114,7 @@ class ClusterManager {
   bool done(std::int64_t clock) const;  // mutex_
 
   Args args_;
+  NodeReports nodes_;
   std::map<std::string, MemberInfo> alive_;
   std::int64_t revision_ = 0;       // of members that were looked at
   std::int64_t view_revision_ = 0;  // of the view in the registry
@@ -115,13 +130,14 @@ class ClusterManager {
   std::condition_variable news_;
   View view_;                                                   // mutex_
   std::vector<SliceState> offered_;                             // mutex_
+  bool offers_model_ = false;                                   // mutex_
   std::map<std::int64_t, std::map<int, ShardReport>> reports_;  // by clock; mutex_
   std::vector<std::int64_t> latest_;                            // by shard: clock of its last report; mutex_
   std::int64_t worst_staleness_ = 0;                            // mutex_
   std::optional<std::pair<std::int64_t, std::string>> stop_;    // mutex_
   std::int64_t released_ = -1;                                  // mutex_
   bool over_ = false;                                           // mutex_
-  std::size_t members_ = 0;                                     // alive; mutex_
+  std::size_t members_ = 0;                                     // servers and workers alive; mutex_
   std::exception_ptr failure_;                                  // mutex_
   std::atomic<bool> ending_{false};
   std::thread thread_;

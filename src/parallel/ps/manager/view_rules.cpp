@@ -39,6 +39,23 @@ std::vector<std::string> assign_shards(const std::vector<std::string>& owners,
   }
 }
 
+std::vector<HeadOfHost> assign_heads(const std::vector<HeadOfHost>& before, const std::vector<MemberInfo>& workers,
+                                     const std::vector<std::string>& shard_owners) {
+  std::map<std::string, std::map<std::string, const MemberInfo*>> hosts;  // their workers, by id
+  for (const MemberInfo& worker : workers)
+    if (!worker.host.empty() && !worker.address.empty()) hosts[worker.host].emplace(worker.id, &worker);
+  std::vector<HeadOfHost> heads;
+  for (const auto& [host, members] : hosts) {
+    const auto here = [&](const std::string& worker) { return members.contains(worker); };
+    if (std::ranges::count_if(shard_owners, here) < 2) continue;
+    HeadOfHost& head = heads.emplace_back(HeadOfHost{.member = *members.begin()->second});
+    for (const HeadOfHost& old : before)
+      if (here(old.member.id)) head.member = *members.at(old.member.id);
+    for (const auto& [id, member] : members) head.workers.push_back(id);
+  }
+  return heads;
+}
+
 std::vector<std::string> choose_sources(int slices, const std::map<std::string, HeldVersions>& servers) {
   std::vector<std::string> sources(static_cast<std::size_t>(slices));
   for (int slice = 0; slice < slices; ++slice) {

@@ -14,6 +14,11 @@ namespace trifold {
 // than another gives one up. Empty where there is no worker.
 std::vector<std::string> assign_shards(const std::vector<std::string>& owners, const std::vector<std::string>& workers);
 
+// One head a host whose workers have two shards or more: the one it had, or else the lowest id. Workers that say
+// nothing of a host, or cannot be called, are alone.
+std::vector<HeadOfHost> assign_heads(const std::vector<HeadOfHost>& before, const std::vector<MemberInfo>& workers,
+                                     const std::vector<std::string>& shard_owners);
+
 // What a server says it holds.
 using HeldVersions = std::map<int, std::int64_t>;  // by slice
 

@@ -49,6 +49,19 @@ void Membership::join() {
   stirred_.notify_all();
 }
 
+bool Membership::try_join() {
+  const Time begin = now_steady();
+  try {
+    join();
+    return true;
+  } catch (const Unreachable&) {
+    return false;
+  } catch (const Error&) {
+    if (now_steady() < begin + options_.lease) throw;
+    return false;
+  }
+}
+
 void Membership::leave() {
   const LeaseId lease = [&] {
     const std::lock_guard lock(mutex_);
@@ -66,6 +79,12 @@ bool Membership::lease_valid() const {
   const std::lock_guard lock(mutex_);
   if (lease_ == 0) return false;
   return now_steady() < renewed_ + options_.lease || (options_.valid_while_unreachable && unreachable_);
+}
+
+std::chrono::seconds Membership::unreachable_for() const {
+  const std::lock_guard lock(mutex_);
+  if (!unreachable_ || lease_ == 0) return {};
+  return std::chrono::duration_cast<std::chrono::seconds>(now_steady() - renewed_);
 }
 
 LeaseId Membership::lease() const {

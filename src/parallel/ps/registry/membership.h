@@ -40,12 +40,17 @@ class Membership {
   // Registers the member, with a new lease. Nothing here does that by itself: one whose lease ran out has first to
   // forget what it owned. Throws what the registry throws.
   void join();
+  // False: the registry cannot be reached now, or the lease ran out before the member was registered, because its
+  // process stood still. To be tried again in a moment.
+  bool try_join();
   // The member is gone at once; where the registry cannot be reached, when its lease has run out.
   void leave();
 
   // By this machine's clock, from the moment the last renewal that succeeded was sent: never longer than the registry
   // thinks. False before join().
   bool lease_valid() const;
+  // Since the last renewal that was answered; 0 while they are, and before join().
+  std::chrono::seconds unreachable_for() const;
   LeaseId lease() const;  // 0: none, or it has run out
 
   std::shared_ptr<const View> view() const;        // null: there was none yet

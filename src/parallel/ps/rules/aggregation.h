@@ -14,6 +14,7 @@ namespace trifold {
 struct Contribution {
   const float* values = nullptr;
   double weight = 1;  // above 0: samples behind it, say
+  int shards = 1;     // it was made of, by the same rule; their weights are added
 };
 
 class AggregationRule {
@@ -24,6 +25,10 @@ class AggregationRule {
   virtual int least_contributions() const { return 1; }
   // At least as many contributions; each is as long as `out`, which is none of them.
   virtual void combine(std::span<const Contribution> contributions, std::span<float> out) const = 0;
+
+  // Whether what it makes of some contributions may stand for them among others: workers of a host then combine theirs
+  // before one push goes to the servers.
+  virtual bool combines_in_parts() const { return false; }
 
   // A rule that chooses one of the contributions by how far they are from each other should see the whole model, not a
   // slice: whoever has all slices of a round adds up their distances, and takes contribution choose(sum) of every

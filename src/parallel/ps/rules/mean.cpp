@@ -10,10 +10,13 @@ class Mean final : public AggregationRule {
   std::string_view name() const override { return "mean"; }
 
   void combine(std::span<const Contribution> contributions, std::span<float> out) const override {
-    const float share = 1.0f / static_cast<float>(contributions.size());
+    int shards = 0;
+    for (const Contribution& contribution : contributions) shards += contribution.shards;
+    const float share = 1.0f / static_cast<float>(shards);
     weighted_sum(
-        contributions, [](std::size_t) { return 1.0f; }, share, out);
+        contributions, [&](std::size_t i) { return static_cast<float>(contributions[i].shards); }, share, out);
   }
+  bool combines_in_parts() const override { return true; }
 };
 
 }  // namespace

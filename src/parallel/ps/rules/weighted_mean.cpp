@@ -19,6 +19,7 @@ class WeightedMean final : public AggregationRule {
     weighted_sum(
         contributions, [&](std::size_t i) { return static_cast<float>(contributions[i].weight / sum); }, 1.0f, out);
   }
+  bool combines_in_parts() const override { return true; }
 };
 
 }  // namespace

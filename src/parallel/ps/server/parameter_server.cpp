@@ -1,6 +1,7 @@
 #include "parallel/ps/server/parameter_server.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -66,6 +67,7 @@ void ParameterServer::stop_serving() {
   safe_pushes_.clear();
   ready_pulls_.clear();
   replication_.reset();
+  rounds_.reset();
 }
 
 void ParameterServer::start_serving(const View& view) {
@@ -91,23 +93,36 @@ void ParameterServer::start_serving(const View& view) {
   }
   spdlog::debug("server {}: epoch {}, owns {} slices, {} on their way", args_.id, epoch_, owned_.size(),
                 missing_.size());
+  begin_choices();
   fetch_missing();
   replication_->send_due();
 }
 
+PeerId ParameterServer::peer_of(const MemberInfo& member) {
+  const auto [peer, added] = peers_.try_emplace(member.address, 0);
+  if (added) peer->second = args_.mailbox->connect(member.address, member.public_key);
+  return peer->second;
+}
+
 void ParameterServer::own(int slice, SliceState state) {
   held_.erase(slice);
+  if (args_.audit != nullptr) {
+    const std::string& source = view_.sources.at(static_cast<std::size_t>(slice));
+    args_.audit->owns(slice, state,
+                      {.epoch = epoch_,
+                       .from = source,
+                       .first = std::ranges::find(view_.servers, source, &MemberInfo::id) == view_.servers.end()});
+  }
   const SlicePlace& place = places_[static_cast<std::size_t>(slice)];
   owned_.emplace(slice, Owned{ServedSlice({.rules = &args_.rules,
                                            .rule = args_.rule.get(),
                                            .update = args_.update.get(),
-                                           .tensor = args_.layout.tensor_of(slice)},
+                                           .tensor = args_.layout.tensor_of(slice),
+                                           .audit = args_.audit,
+                                           .number = slice},
                                           std::move(state))});
   if (place.replica < 0) return;
-  const MemberInfo& replica = view_.servers[static_cast<std::size_t>(place.replica)];
-  const auto [peer, added] = peers_.try_emplace(replica.address, 0);
-  if (added) peer->second = args_.mailbox->connect(replica.address, replica.public_key);
-  replication_->add(slice, peer->second);
+  replication_->add(slice, peer_of(view_.servers[static_cast<std::size_t>(place.replica)]));
 }
 
 void ParameterServer::fetch_missing() {
@@ -116,13 +131,11 @@ void ParameterServer::fetch_missing() {
   for (const auto& [slice, source] : missing_) by_source[source].push_back(slice);
   for (const auto& [source, slices] : by_source) {
     const auto server = std::ranges::find(view_.servers, source, &MemberInfo::id);
-    const MemberInfo& member = server == view_.servers.end() ? view_.leader : *server;
-    const auto [peer, added] = peers_.try_emplace(member.address, 0);
-    if (added) peer->second = args_.mailbox->connect(member.address, member.public_key);
+    const PeerId peer = peer_of(server == view_.servers.end() ? view_.leader : *server);
     std::vector<int> part;
     std::size_t bytes = 0;
     const auto ask = [&] {
-      args_.mailbox->send(peer->second,
+      args_.mailbox->send(peer,
                           {.kind = MessageKind::fetch,
                            .fields = {{"id", 0}, {"epoch", epoch_}, {"slices", part}, {"cut", -1}, {"history", true}}});
       part.clear();
@@ -139,8 +152,14 @@ void ParameterServer::fetch_missing() {
 
 void ParameterServer::tick() {
   if (!missing_.empty() && Clock::now() - asked_ > kAskAgain) fetch_missing();
+  follow_choices();
   send_answers();
   if (replication_) replication_->send_due();
+}
+
+void ParameterServer::note_the_end() const {
+  if (args_.audit == nullptr) return;
+  for (const auto& [slice, owned] : owned_) args_.audit->ends_with(slice, owned.slice.state(), epoch_);
 }
 
 // --- messages
@@ -151,6 +170,7 @@ void ParameterServer::handle(const Received& received, bool more) {
   } catch (const std::exception& error) {
     refuse(received, "bad", error.what());
   }
+  follow_choices();
   if (more && ++unsent_ < kMostUnsent) return;
   send_answers();
   if (replication_) replication_->send_due();
@@ -169,14 +189,24 @@ void ParameterServer::handle_request(const Received& received) {
     case MessageKind::replicate:
       return take_replicas(received);
     case MessageKind::release:
+      // A manager that leads no more may have read what its successor has still to read.
+      if (received.message.fields.at("leader") != view_.leader.id) return;
       for (auto& [slice, owned] : owned_)
         if (owned.slice.release(received.message.fields.at("cut"))) changed(slice);
+      if (rounds_) rounds_->pushes_came();  // some may have waited for it
       return;
     case MessageKind::fetch_answer:
       return take_fetched(received.message);
     case MessageKind::replicate_answer:
       if (replication_ && received.message.fields.value("epoch", std::int64_t{-1}) == epoch_)
         for (const int slice : replication_->take_answer(id_of(received.message))) settle_pushes(slice);
+      return;
+    case MessageKind::distances:
+      if (of_this_epoch(received) && rounds_) rounds_->take_distances(received);
+      return;
+    case MessageKind::choice:
+      if (rounds_ && received.message.fields.at("epoch").get<std::int64_t>() == epoch_)
+        rounds_->take_choice(received.message);
       return;
     case MessageKind::refusal:
       // A source or replica of another epoch: asked again, by tick(), in a moment.
@@ -224,6 +254,11 @@ void ParameterServer::take_push(const Received& received) {
                  .clock = message.fields.at("clock"),
                  .weight = message.fields.at("weight"),
                  .rate = message.fields.at("rate")};
+  push.shards = message.fields.value("shards", std::vector<int>());
+  if (!push.shards.empty() && (push.shards.size() < 2 || push.shards.front() != push.shard ||
+                               std::ranges::adjacent_find(push.shards, std::greater_equal()) != push.shards.end() ||
+                               push.shards.back() >= args_.rules.shards()))
+    return refuse(received, "bad", "a push of several shards that are not there, or not in their order");
   if (sizes.size() != slices.size() || push.shard < 0 || push.shard >= args_.rules.shards() || push.clock < 0 ||
       !(push.weight > 0))
     return refuse(received, "bad", "a push of no such shard, clock, weight or sizes");
@@ -261,11 +296,16 @@ bool ParameterServer::take_push_of_slice(const Received& received, std::uint64_t
     refuse(received, "clock", fmt::format("clock {} of shard {} is too far ahead", owed.clock, owed.shard));
     return false;
   }
+  if (taken == Taken::overlaps) {
+    refuse(received, "apart", fmt::format("some of its shards' pushes of clock {} are here already", owed.clock));
+    return false;
+  }
   counts_.repeated += taken == Taken::repeated ? 1 : 0;
   counts_.late += taken == Taken::late ? 1 : 0;
   counts_.pushes += taken == Taken::applied || taken == Taken::waits ? 1 : 0;
   if (taken == Taken::late) pushes_.at(key).late = true;
   owned.pushes.push_back(owed);
+  if (rounds_) rounds_->pushes_came();
   if (owned.slice.state().version != version) changed(slice);
   settle_pushes(slice);
   return true;

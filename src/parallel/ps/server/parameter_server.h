@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "parallel/ps/server/replica_keeper.h"
+#include "parallel/ps/server/round_talk.h"
 #include "parallel/ps/server/served_slice.h"
 #include "parallel/ps/server/state_message.h"
 #include "parallel/ps/slices/gradient_codec.h"
@@ -32,6 +33,7 @@ class ParameterServer {
     std::shared_ptr<const SliceUpdate> update = {};
     bool half_answers = false;  // values travel in 16 bits
     Mailbox* mailbox = nullptr;
+    AuditLog* audit = nullptr;  // none: nothing is written down
   };
   explicit ParameterServer(Args args);
 
@@ -40,6 +42,9 @@ class ParameterServer {
   void handle(const Received& received, bool more = false);
   // Now and then: asks again for what has not come.
   void tick();
+
+  // The job is done: what is here is how it ended.
+  void note_the_end() const;
 
   // The newest view does without this server: what it holds is worth nothing any more.
   bool deposed() const { return deposed_; }
@@ -104,7 +109,10 @@ class ParameterServer {
   void start_serving(const View& view);
   void own(int slice, SliceState state);
   void fetch_missing();
+  PeerId peer_of(const MemberInfo& member);
   const SliceState* find_state(int slice, std::int64_t cut) const;
+  void begin_choices();
+  void follow_choices();
   void changed(int slice);
   void settle_pushes(int slice);
   void settle_pulls(int slice);
@@ -135,6 +143,7 @@ class ParameterServer {
   int unsent_ = 0;  // messages since what is due was sent
   BytePool pool_;   // of answers
   std::unique_ptr<ReplicaKeeper> replication_;
+  std::unique_ptr<RoundTalk> rounds_;    // where the rule chooses among whole models
   std::map<std::string, PeerId> peers_;  // by address
   Counts counts_;
 };

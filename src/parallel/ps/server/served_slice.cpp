@@ -19,6 +19,10 @@ bool ConsistencyRules::cuts_at(std::int64_t clock) const {
   return clock > 0 && std::ranges::any_of(cut_every, [&](std::int64_t every) { return clock % every == 0; });
 }
 
+int ConsistencyRules::needed() const {
+  return std::max(1, participation.count() - backup);
+}
+
 ServedSlice::ServedSlice(Args args, SliceState state) : args_(std::move(args)), state_(std::move(state)) {
   TRIFOLD_CHECK(static_cast<int>(state_.applied.size()) == args_.rules->shards(), "{} clocks of {} shards",
                 state_.applied.size(), args_.rules->shards());
@@ -26,7 +30,8 @@ ServedSlice::ServedSlice(Args args, SliceState state) : args_(std::move(args)), 
 }
 
 ServedSlice::Taken ServedSlice::push(SlicePush push) {
-  const int shard = push.shard;
+  check_combined(push);
+  const int shard = push.shard;  // of several: rounds are complete for all shards at once
   const std::int64_t clock = push.clock;
   if (contains(shard, clock)) {
     const auto round = left_out_.find(clock);
@@ -36,10 +41,36 @@ ServedSlice::Taken ServedSlice::push(SlicePush push) {
   // What is wrong with it is found now, before anything has changed.
   std::vector<float> numbers_of_it;
   numbers(push, numbers_of_it);
+  const std::size_t here = waiting_of(push);
+  if (here == push.all_shards().size()) return Taken::waits;
+  if (here > 0) return Taken::overlaps;
   waiting_[clock].insert_or_assign(shard, std::move(push));
   while (advance()) {
   }
   return contains(shard, clock) ? Taken::applied : Taken::waits;
+}
+
+void ServedSlice::check_combined(const SlicePush& push) const {
+  if (push.shards.empty()) return;
+  const ConsistencyRules& rules = *args_.rules;
+  if (rules.mode != ConsistencyRules::Mode::sync || rules.backup > 0 || !args_.rule->combines_in_parts() || moves_on())
+    fail_runtime("pushes of several shards in one are for rounds of all shards that are averaged");
+  const std::vector<bool> expected = rules.participation.in_round(push.clock);
+  for (const int shard : push.shards)
+    if (!expected[static_cast<std::size_t>(shard)])
+      fail_runtime("shard {} does not take part in round {}", shard, push.clock);
+}
+
+// How many of its shards' pushes are here, by themselves or in others.
+std::size_t ServedSlice::waiting_of(const SlicePush& push) const {
+  const auto of_clock = waiting_.find(push.clock);
+  if (of_clock == waiting_.end()) return 0;
+  const auto is_here = [&](int shard) {
+    return of_clock->second.contains(shard) || std::ranges::any_of(of_clock->second, [&](const auto& entry) {
+             return std::ranges::binary_search(entry.second.shards, shard);
+           });
+  };
+  return static_cast<std::size_t>(std::ranges::count_if(push.all_shards(), is_here));
 }
 
 bool ServedSlice::ready_for(std::int64_t clock) const {
@@ -85,31 +116,85 @@ bool ServedSlice::advance() {
 bool ServedSlice::complete_round() {
   const std::int64_t round = state_.least();
   const auto pushed = waiting_.find(round);
-  const int needed = std::max(1, args_.rules->participation.count() - args_.rules->backup);
-  if (pushed == waiting_.end() || static_cast<int>(pushed->second.size()) < needed || !may_pass(round)) return false;
+  if (pushed == waiting_.end() || !may_pass(round)) return false;
   const std::vector<bool> expected = args_.rules->participation.in_round(round);
   std::vector<Contribution> contributions;
   std::vector<bool> left_out = expected;
+  int here = 0;
   rooms_.resize(expected.size());
+  const bool chooses = args_.rule->needs_distances();
+  in_version_.clear();
   for (const auto& [shard, push] : pushed->second) {
     const auto at = static_cast<std::size_t>(shard);
     if (!expected[at]) continue;
-    left_out[at] = false;
-    contributions.push_back({.values = numbers(push, rooms_[at]).data(), .weight = push.weight});
+    const auto shards = static_cast<int>(push.all_shards().size());
+    for (const int each : push.all_shards()) {
+      left_out[static_cast<std::size_t>(each)] = false;
+      if (args_.audit != nullptr) in_version_.push_back({each, round});
+    }
+    here += shards;
+    if (chooses) continue;
+    contributions.push_back({.values = numbers(push, rooms_[at]).data(), .weight = push.weight, .shards = shards});
   }
-  if (static_cast<int>(contributions.size()) < needed) return false;
+  if (here < args_.rules->needed()) return false;
   combined_.resize(state_.values->size());
-  if (!args_.tensor.trained && args_.tensor.keeps > 0)
+  double rate = pushed->second.begin()->second.rate;
+  if (chooses) {
+    const SlicePush* chosen = combine_chosen(pushed->second);
+    if (chosen == nullptr) return false;
+    rate = chosen->rate;  // others may lie
+  } else if (moves_on()) {
     move_on(contributions);
-  else
+  } else {
     args_.rule->combine(contributions, combined_);
-  apply(combined_, pushed->second.begin()->second.rate);
+  }
+  apply(combined_, rate);
   std::ranges::fill(state_.applied, round + 1);
   left_out_.insert_or_assign(round, std::move(left_out));
   if (left_out_.size() > kRememberedRounds) left_out_.erase(left_out_.begin());
   waiting_.erase(pushed);
   changed();
   return true;
+}
+
+// Null: nobody has chosen yet, or whom they chose has not pushed here.
+const SlicePush* ServedSlice::combine_chosen(const Clock& pushes) {
+  const auto chosen = pushes.find(choice_.shard);
+  if (choice_.clock != state_.least() || chosen == pushes.end()) return nullptr;
+  const std::span<const float> values = numbers(chosen->second, combined_);
+  if (values.data() != combined_.data()) std::ranges::copy(values, combined_.begin());
+  state_.choice = choice_;
+  return &chosen->second;
+}
+
+std::vector<int> ServedSlice::candidates() const {
+  std::vector<int> shards;
+  const std::int64_t round = state_.least();
+  const auto pushed = waiting_.find(round);
+  if (pushed == waiting_.end() || !may_pass(round)) return shards;
+  const std::vector<bool> expected = args_.rules->participation.in_round(round);
+  for (const auto& [shard, push] : pushed->second)
+    if (expected[static_cast<std::size_t>(shard)]) shards.push_back(shard);
+  return shards;
+}
+
+void ServedSlice::add_distances(std::span<const int> shards, std::span<double> distances) const {
+  if (!args_.tensor.trained) return;
+  const Clock& pushes = waiting_.at(state_.least());
+  std::vector<std::vector<float>> rooms(shards.size());
+  std::vector<Contribution> contributions;
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    contributions.push_back({.values = numbers(pushes.at(shards[i]), rooms[i]).data()});
+  add_squared_distances(contributions, static_cast<std::size_t>(elements()), distances);
+}
+
+bool ServedSlice::choose(const RoundChoice& choice) {
+  if (choice.clock <= choice_.clock) return false;
+  choice_ = choice;
+  const std::int64_t version = state_.version;
+  while (advance()) {
+  }
+  return state_.version != version;
 }
 
 // As if one had seen the shards' groups one after the other: each shard's is what it kept of the old values, and what
@@ -142,6 +227,7 @@ bool ServedSlice::apply_next_of(int shard) {
     for (std::size_t i = 0; i < combined_.size(); ++i) combined_[i] = now[i] + share * (combined_[i] - now[i]);
   }
   apply(combined_, push->second.rate);
+  if (args_.audit != nullptr) in_version_ = {{shard, clock}};
   ++clock;
   of_clock->second.erase(push);
   if (of_clock->second.empty()) waiting_.erase(of_clock);
@@ -179,6 +265,7 @@ std::span<const float> ServedSlice::numbers(const SlicePush& push, std::vector<f
 
 void ServedSlice::changed() {
   state_.version += 1;
+  if (args_.audit != nullptr) args_.audit->changed(args_.number, state_, in_version_);
   keep_cut();
 }
 

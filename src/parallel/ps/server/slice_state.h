@@ -14,6 +14,14 @@ namespace trifold {
 
 using SharedFloats = std::shared_ptr<const std::vector<float>>;
 
+// Whose push of a clock counts, where a rule chooses one (round_choice.h).
+struct RoundChoice {
+  std::int64_t clock = -1;  // none
+  int shard = -1;
+
+  bool operator==(const RoundChoice&) const = default;
+};
+
 struct SliceState {
   SharedFloats values = {};
   SharedFloats before = {};                // the values of the version before, where known
@@ -21,6 +29,7 @@ struct SliceState {
   std::int64_t version = 0;                // grows by one with every change
   std::int64_t updates = 0;                // the optimiser's, for its corrections
   std::vector<std::int64_t> applied = {};  // by shard: clocks whose pushes are in the values
+  RoundChoice choice = {};                 // by which the last round was completed
   // States that are kept for managers, by the clock that all shards had done then; they have none themselves.
   std::map<std::int64_t, std::shared_ptr<const SliceState>> cuts = {};
 

@@ -105,6 +105,8 @@ bool is_known(MessageKind kind) {
     case MessageKind::fetch:
     case MessageKind::fetch_answer:
     case MessageKind::release:
+    case MessageKind::distances:
+    case MessageKind::choice:
     case MessageKind::registry:
     case MessageKind::registry_answer:
     case MessageKind::report:

@@ -56,7 +56,9 @@ enum class MessageKind : std::uint16_t {
   replicate_answer = 11,
   fetch = 12,
   fetch_answer = 13,
-  release = 14,  // a manager has read the cut, no answer
+  release = 14,    // a manager has read the cut, no answer
+  distances = 15,  // to the first server of the view: how far pushes of a clock are apart; sent again until there is
+  choice = 16,     // to all: whose push counts, no answer
   // Anybody to the manager that keeps the registry (registry.h).
   registry = 20,
   registry_answer = 21,

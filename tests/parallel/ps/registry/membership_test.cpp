@@ -18,8 +18,10 @@ using namespace std::chrono_literals;
 // Passes calls on, unless the line is cut.
 class CuttableRegistry final : public Registry {
  public:
-  CuttableRegistry(std::shared_ptr<SharedRegistryStore> shared, const std::atomic<bool>& cut)
-      : registry_(std::move(shared)), cut_(cut) {}
+  // `slow_puts`: so many, with a lease, come when it has run out.
+  CuttableRegistry(std::shared_ptr<SharedRegistryStore> shared, const std::atomic<bool>& cut,
+                   std::atomic<int>& slow_puts)
+      : registry_(std::move(shared)), cut_(cut), slow_puts_(slow_puts) {}
 
   LeaseId grant(std::chrono::milliseconds lives) override { return line().grant(lives); }
   bool keep_alive(LeaseId lease) override { return line().keep_alive(lease); }
@@ -30,7 +32,14 @@ class CuttableRegistry final : public Registry {
                                      LeaseId lease) override {
     return line().put_if(name, seen, text, lease);
   }
-  void put(const std::string& name, const std::string& text, LeaseId lease) override { line().put(name, text, lease); }
+  void put(const std::string& name, const std::string& text, LeaseId lease) override {
+    if (lease != 0 && slow_puts_ > 0) {
+      --slow_puts_;
+      registry_.put("slow", "", lease);
+      while (registry_.get("slow")) std::this_thread::sleep_for(5ms);
+    }
+    line().put(name, text, lease);
+  }
   void remove(const std::string& name) override { line().remove(name); }
   std::vector<RegistryChange> changes(const std::string& prefix, std::int64_t& revision,
                                       std::chrono::milliseconds timeout) override {
@@ -45,6 +54,7 @@ class CuttableRegistry final : public Registry {
 
   LocalRegistry registry_;
   const std::atomic<bool>& cut_;
+  std::atomic<int>& slow_puts_;
 };
 
 class MembershipTest : public ::testing::Test {
@@ -68,7 +78,7 @@ class MembershipTest : public ::testing::Test {
             .wake = [this] { ++wakes_; }};
   }
   RegistryFactory factory() {
-    return [this] { return std::make_unique<CuttableRegistry>(shared_, cut_); };
+    return [this] { return std::make_unique<CuttableRegistry>(shared_, cut_, slow_puts_); };
   }
   template <class Condition>
   static bool eventually(const Condition& condition) {
@@ -82,6 +92,7 @@ class MembershipTest : public ::testing::Test {
   std::shared_ptr<SharedRegistryStore> shared_ = std::make_shared<SharedRegistryStore>();
   LocalRegistry registry_{shared_};
   std::atomic<bool> cut_ = false;
+  std::atomic<int> slow_puts_ = 0;
   std::atomic<int> wakes_ = 0;
   std::atomic<bool> stop_ = false;
   std::thread ticker_;
@@ -124,6 +135,25 @@ TEST_F(MembershipTest, WhoWasDeclaredDeadStaysSoUntilItJoinsAnew) {
   member.join();
   EXPECT_TRUE(member.lease_valid());
   EXPECT_NE(member.lease(), first);
+  EXPECT_TRUE(registry_.get("members/s1"));
+}
+
+TEST_F(MembershipTest, WhoCannotReachTheRegistryTriesAgain) {
+  Membership member(this->member("s1"), factory());
+  cut_ = true;
+  EXPECT_FALSE(member.try_join());
+  EXPECT_FALSE(member.lease_valid());
+  cut_ = false;
+  EXPECT_TRUE(member.try_join());
+  EXPECT_TRUE(registry_.get("members/s1"));
+}
+
+// Its process was stopped between the two calls of join().
+TEST_F(MembershipTest, WhoseLeaseRunsOutWhileItJoinsTriesAgain) {
+  slow_puts_ = 1;
+  Membership member(this->member("s1"), factory());
+  EXPECT_FALSE(member.try_join());
+  EXPECT_TRUE(member.try_join());
   EXPECT_TRUE(registry_.get("members/s1"));
 }
 

@@ -63,6 +63,25 @@ TEST(Aggregation, MeanAddsInTheOrderOfShards) {
     EXPECT_EQ(out[k], (((columns[0][k] + columns[1][k]) + columns[2][k]) + columns[3][k]) / 4.0f);
 }
 
+// What a host's workers send as one stands for them.
+TEST(Aggregation, AMeanOfMeansByTheirShardsIsTheMean) {
+  const Columns columns = random_contributions(5, kElements);
+  const std::vector<double> weights = {30, 10, 2, 7, 5};
+  for (const char* name : {"mean", "weighted_mean"}) {
+    const auto rule = make_aggregation({.rule = name});
+    EXPECT_TRUE(rule->combines_in_parts());
+    std::vector<float> whole(kElements), part(kElements), in_parts(kElements);
+    const std::vector<Contribution> all = as_contributions(columns, weights);
+    rule->combine(all, whole);
+    rule->combine(std::vector{all[1], all[2], all[4]}, part);
+    rule->combine(std::vector<Contribution>{all[0], {.values = part.data(), .weight = 17, .shards = 3}, all[3]},
+                  in_parts);
+    for (std::size_t k = 0; k < kElements; ++k) EXPECT_NEAR(in_parts[k], whole[k], 1e-6) << name << " " << k;
+  }
+  for (const char* name : {"sign_vote", "median", "trimmed_mean", "krum"})
+    EXPECT_FALSE(make_aggregation({.rule = name})->combines_in_parts()) << name;
+}
+
 TEST(Aggregation, WeightedMeanGoesByWeights) {
   const Columns columns = random_contributions(3, kElements);
   const std::vector<float> out = combined({.rule = "weighted_mean"}, columns, {30, 10, 2});

@@ -1,0 +1,120 @@
+// A manager that finds a cluster which another one has led.
+#include "parallel/ps/manager/cluster_manager.h"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "parallel/ps/registry/local_registry.h"
+
+namespace trifold {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ClusterManagerTest : public ::testing::Test {
+ protected:
+  static MemberInfo member(const std::string& id, const std::string& role) {
+    return {.id = id, .role = role, .address = role == "server" ? "tcp://127.0.0.1:1" : ""};
+  }
+
+  ClusterManagerTest() {
+    for (const MemberInfo& info : {member("s1", "server"), member("w1", "worker"), member("w2", "worker")})
+      registry_.put(kMembersPrefix + info.id, to_text(info), 0);
+    layout_.tensors = {{.name = "w", .elements = 4}};
+    layout_.slices = cut_into_slices(layout_.tensors);
+    layout_.shards = 2;
+  }
+
+  // As its last manager left it.
+  void leave_cluster(const View& view) { revision_ = *registry_.put_if(kViewName, revision_, to_text(view), 0); }
+  static View led_by_another() {
+    return {.version = 7,
+            .epoch = 3,
+            .settled = true,
+            .leader = {.id = "m0", .role = "manager", .address = "tcp://127.0.0.1:2"},
+            .begun_by = "m0",
+            .servers = {member("s1", "server")},
+            .sources = {"s1"},
+            .workers = {"w1", "w2"},
+            .shard_owners = {"w1", "w2"}};
+  }
+
+  ClusterManager& lead(std::function<bool()> leads = {}) {
+    manager_ = std::make_unique<ClusterManager>(
+        ClusterManager::Args{.self = {.id = "m1", .role = "manager", .address = mailbox_.address()},
+                             .mailbox = &mailbox_,
+                             .registry = std::make_unique<LocalRegistry>(store_),
+                             .layout = layout_,
+                             .participation = {.shards = 2},
+                             .workers = 2,
+                             .leads = std::move(leads)});
+    return *manager_;
+  }
+  static std::vector<SliceState> at_clock(std::int64_t clock) {
+    return {{.values = std::make_shared<std::vector<float>>(4), .version = 1, .applied = {clock, clock}}};
+  }
+  View written() { return view_from_text(registry_.get(kViewName)->text); }
+  template <class Condition>
+  bool comes(const Condition& condition) {
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    while (!condition() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
+    return condition();
+  }
+
+  std::shared_ptr<SharedRegistryStore> store_ = std::make_shared<SharedRegistryStore>();
+  LocalRegistry registry_{store_};
+  std::int64_t revision_ = 0;
+  Mailbox mailbox_{{.listen = "tcp://127.0.0.1:*"}};
+  ServedLayout layout_;
+  std::unique_ptr<ClusterManager> manager_;
+};
+
+TEST_F(ClusterManagerTest, LeadsOnWithoutDisturbingAnybody) {
+  leave_cluster(led_by_another());
+  ClusterManager& manager = lead();
+  manager.offer(at_clock(20), ClusterManager::Offer::clocks);
+  EXPECT_TRUE(comes([&] { return written().leader.id == "m1"; }));
+  View expected = led_by_another();
+  expected.version = 8;
+  expected.leader = {.id = "m1", .role = "manager", .address = mailbox_.address()};
+  EXPECT_EQ(written(), expected);
+  EXPECT_TRUE(manager.wait_for(19, 0ms));
+  EXPECT_FALSE(manager.wait_for(20, 0ms));
+  EXPECT_FALSE(manager.asked_to_end());
+}
+
+TEST_F(ClusterManagerTest, KnowsThatTheOneBeforeWasAskedToEnd) {
+  View view = led_by_another();
+  view.stop_clock = 25;
+  view.stopped_by = "asked to";
+  leave_cluster(view);
+  EXPECT_TRUE(lead().asked_to_end());
+}
+
+TEST_F(ClusterManagerTest, HasNothingToSayOnceAnotherOneLeads) {
+  leave_cluster(led_by_another());
+  ClusterManager& manager = lead();
+  manager.offer(at_clock(0));
+  ASSERT_TRUE(comes([&] { return written().leader.id == "m1"; }));
+  View view = written();
+  view.version += 1;
+  view.leader.id = "m2";
+  registry_.put(kViewName, to_text(view), 0);
+  registry_.remove(std::string(kMembersPrefix) + "w2");  // it would write a view now
+  EXPECT_TRUE(comes([&] { return !manager.leads(); }));
+  EXPECT_THROW(manager.wait_for(5, 1ms), Error);
+  EXPECT_EQ(written(), view);
+}
+
+TEST_F(ClusterManagerTest, EndsWithItsLease) {
+  std::atomic<bool> leads = true;
+  ClusterManager& manager = lead([&] { return leads.load(); });
+  EXPECT_TRUE(manager.leads());
+  leads = false;
+  EXPECT_TRUE(comes([&] { return !manager.leads(); }));
+  manager_.reset();
+}
+
+}  // namespace
+}  // namespace trifold
