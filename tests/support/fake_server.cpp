@@ -143,7 +143,8 @@ bool FakeServer::try_answer(PeerId peer, Message& request) {
     if (request.kind == MessageKind::pull && later.size() == slices.size()) return false;
   }
   reply.kind = static_cast<MessageKind>(static_cast<int>(request.kind) + 1);
-  if (request.kind == MessageKind::push) reply.fields["late"] = false;
+  if (request.kind == MessageKind::push)
+    reply.fields = {{"ids", {request.fields.at("id")}}, {"late", nlohmann::json::array()}};
   if (request.kind == MessageKind::status) {
     const std::lock_guard lock(mutex_);
     reply.fields["epoch"] = placement_ ? placement_->view.epoch : 0;

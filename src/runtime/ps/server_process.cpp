@@ -13,6 +13,7 @@ namespace trifold {
 namespace {
 
 constexpr std::chrono::milliseconds kServerLook{50};
+constexpr int kTakenAtOnce = 256;  // messages, before the view is looked at
 constexpr std::chrono::seconds kPatienceForManager{60};
 constexpr std::chrono::seconds kBegunAnew{2};
 
@@ -68,13 +69,19 @@ bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox
       }
       if (!begun_by.empty()) server.follow(*view);
     }
-    const std::optional<Received> received = mailbox.receive(kServerLook);
-    // Whoever may have been given up for lost answers nobody: another may own its slices.
-    if (!membership.lease_valid() || server.deposed()) {
-      spdlog::warn("{} was given up for lost; it joins anew, with nothing", self.id);
-      return false;
+    std::optional<Received> received = mailbox.receive(kServerLook);
+    for (int taken = 0;; ++taken) {
+      // Whoever may have been given up for lost answers nobody: another may own its slices.
+      if (!membership.lease_valid() || server.deposed()) {
+        spdlog::warn("{} was given up for lost; it joins anew, with nothing", self.id);
+        return false;
+      }
+      if (!received) break;
+      std::optional<Received> next;
+      if (taken < kTakenAtOnce) next = mailbox.receive(std::chrono::milliseconds(0));
+      server.handle(*received, next.has_value());
+      received = std::move(next);
     }
-    if (received) server.handle(*received);
     server.tick();
     check_registry(membership);
   }

@@ -7,11 +7,14 @@
 namespace trifold {
 namespace {
 
-// They lie one after the other until their slices go apart.
-Payload join_encodings(const std::vector<SliceWork>& work) {
+// They are one until their slices go apart.
+Payload encodings_of(const Request& request) {
+  std::size_t total = 0;
   std::vector<Payload> encodings;
-  encodings.reserve(work.size());
-  for (const SliceWork& item : work) encodings.push_back(item.encoded);
+  for (const SliceWork& item : request.work) total += item.encoded.size();
+  if (total == request.encodings.size()) return request.encodings;
+  encodings.reserve(request.work.size());
+  for (const SliceWork& item : request.work) encodings.push_back(item.encoded);
   return join(encodings);
 }
 
@@ -43,10 +46,17 @@ Placement placement_of(const View& view, const std::vector<ServedTensor>& tensor
 
 std::vector<AddressedRequest> split_by_server(Request request, const Placement& placement) {
   std::vector<AddressedRequest> split;
+  const auto owner = [&](const SliceWork& item) { return placement.owner[static_cast<std::size_t>(item.slice)]; };
+  if (!request.work.empty())
+    if (const int first = owner(request.work.front());
+        std::ranges::all_of(request.work, [&](const SliceWork& item) { return owner(item) == first; })) {
+      split.push_back({.server = first, .request = std::move(request)});
+      return split;
+    }
   std::vector<SliceWork> work = std::move(request.work);
   request.work.clear();
   for (SliceWork& item : work) {
-    const int server = placement.owner[static_cast<std::size_t>(item.slice)];
+    const int server = owner(item);
     auto found = std::ranges::find(split, server, &AddressedRequest::server);
     if (found == split.end()) {
       split.push_back({.server = server, .request = request});
@@ -78,7 +88,7 @@ Message message_of(const Request& request, std::uint64_t id, std::int64_t epoch)
   nlohmann::json sizes = nlohmann::json::array();
   for (const SliceWork& item : request.work) sizes.push_back(item.encoded.size());
   message.fields["sizes"] = std::move(sizes);
-  message.payload = join_encodings(request.work);
+  message.payload = encodings_of(request);
   return message;
 }
 

@@ -75,6 +75,7 @@ struct Request {
   double rate = 0;                   // push
   std::int64_t cut = -1;             // fetch
   std::vector<SliceWork> work = {};  // not answered yet
+  Payload encodings = {};            // push: of all of `work` as one; empty: they have to be put together
   std::shared_ptr<FetchedModel> fetched = {};
   std::shared_ptr<StatusRound> status = {};  // status: there is no work, then
   bool again = false;                        // it was sent before, there or elsewhere

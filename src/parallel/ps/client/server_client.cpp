@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "parallel/ps/client/push_groups.h"
 #include "parallel/ps/client/server_exchange.h"
 
 namespace trifold {
@@ -13,8 +14,11 @@ namespace {
 
 constexpr std::int64_t kPullElements = 256 * 1024;    // asked for in one message, and so answered in one
 constexpr std::int64_t kFetchElements = 1024 * 1024;  // likewise; with states it is several times as much
-constexpr int kTakenAtOnce = 256;                     // messages, before the compute threads' wishes are looked at
-constexpr std::chrono::milliseconds kAskAgain{20};    // for the status, while slices are on their way to their servers
+constexpr std::size_t kPushMessages = 32;             // about so many to each server bring a model, within these bounds
+constexpr std::size_t kLeastGroup = std::size_t{64} << 10;
+constexpr std::size_t kMostGroup = std::size_t{256} << 10;
+constexpr int kTakenAtOnce = 256;                   // messages, before the compute threads' wishes are looked at
+constexpr std::chrono::milliseconds kAskAgain{20};  // for the status, while slices are on their way to their servers
 
 }  // namespace
 
@@ -32,6 +36,8 @@ struct ServerClient::Parts {
                   .on_newer_epoch = options.on_newer_epoch},
                  mailbox, board),
         left(static_cast<std::size_t>(options.shards), std::vector<std::vector<float>>(slices.size())) {
+    for (const ServedTensor& tensor : options.tensors)
+      model_bytes += static_cast<std::size_t>(tensor.elements) * sizeof(float);
     first_slice.assign(options.tensors.size() + 1, slices.size());
     for (std::size_t i = slices.size(); i-- > 0;) first_slice[static_cast<std::size_t>(slices[i].tensor)] = i;
     for (std::size_t i = options.tensors.size(); i-- > 0;)
@@ -47,6 +53,8 @@ struct ServerClient::Parts {
     std::vector<MemberInfo> managers;
     std::vector<nlohmann::json> reports;
     bool stop = false;
+
+    bool any() const { return stop || !views.empty() || !requests.empty() || !managers.empty() || !reports.empty(); }
   };
 
   void run() {
@@ -84,12 +92,15 @@ struct ServerClient::Parts {
   }
 
   template <class Wish>
-  void wish(const Wish& add) {
+  void wish(Wish&& add) {
+    bool first = false;
     {
       const std::lock_guard lock(mutex);
+      const bool known = wishes.any();  // the thread was told of those, and takes all
       add(wishes);
+      first = !known && wishes.any();
     }
-    mailbox.wake();
+    if (first) mailbox.wake();
   }
 
   void stop() {
@@ -100,69 +111,23 @@ struct ServerClient::Parts {
     thread.join();
   }
 
-  // --- groups of small slices
+  // --- what becomes requests
 
-  struct Group {
-    Request request;
-    std::vector<std::byte> bytes = {};
-    std::vector<std::size_t> ends = {};  // of the slices' encodings
-  };
-
-  static Request close(Group group) {
-    const Payload payload = Payload::own(std::move(group.bytes));
-    std::size_t begin = 0;
-    for (std::size_t i = 0; i < group.ends.size(); ++i) {
-      group.request.work[i].encoded = payload.part(begin, group.ends[i] - begin);
-      begin = group.ends[i];
-    }
-    return std::move(group.request);
+  // Which server it is decides only what travels together: the exchange looks again.
+  static int server_of(const Placement* placement, std::size_t slice) {
+    return placement != nullptr && !placement->owner.empty() ? placement->owner[slice] : 0;
   }
 
-  // With `mutex`. Which server it is decides only what travels together: the exchange looks again.
-  int server_of(int slice) const {
-    return placement && !placement->owner.empty() ? placement->owner[static_cast<std::size_t>(slice)] : 0;
+  // Long messages cost less; the first that are whole are answered while the rest still goes.
+  std::size_t group_bytes(const Placement* to) const {
+    if (options.group_bytes > 0) return options.group_bytes;
+    const std::size_t servers = to == nullptr ? 1 : std::max<std::size_t>(1, to->view.servers.size());
+    return std::clamp(model_bytes / (kPushMessages * servers), kLeastGroup, kMostGroup);
   }
 
-  void close_groups() {
-    for (auto& [server, group] : groups) wishes.requests.push_back(close(std::move(group)));
-    groups.clear();
-  }
-
-  // `request` says what kind of push it is.
-  void send_slice(Request request, SliceWork work, std::vector<std::byte> encoded) {
-    const bool alone = encoded.size() >= options.group_bytes;
-    bool full = alone;
-    {
-      const std::lock_guard lock(mutex);
-      const int server = server_of(work.slice);
-      if (alone) {
-        work.encoded = Payload::own(std::move(encoded));
-        request.work.push_back(std::move(work));
-        wishes.requests.push_back(std::move(request));
-      } else {
-        auto found = groups.find(server);
-        if (found != groups.end() && !same_push(found->second.request, request)) {
-          wishes.requests.push_back(close(std::move(found->second)));
-          groups.erase(found);
-          found = groups.end();
-        }
-        if (found == groups.end()) found = groups.emplace(server, Group{.request = std::move(request)}).first;
-        Group& group = found->second;
-        group.request.work.push_back(std::move(work));
-        group.bytes.insert(group.bytes.end(), encoded.begin(), encoded.end());
-        group.ends.push_back(group.bytes.size());
-        full = group.bytes.size() >= options.group_bytes;
-        if (full) {
-          wishes.requests.push_back(close(std::move(group)));
-          groups.erase(found);
-        }
-      }
-    }
-    if (full) mailbox.wake();
-  }
-
-  static bool same_push(const Request& a, const Request& b) {
-    return a.shard == b.shard && a.clock == b.clock && a.weight == b.weight && a.rate == b.rate;
+  std::shared_ptr<const Placement> current_placement() {
+    const std::lock_guard lock(mutex);
+    return placement;
   }
 
   std::pair<std::size_t, std::size_t> slices_of(int tensor) const {
@@ -174,10 +139,10 @@ struct ServerClient::Parts {
   // One request for about so many elements of one server.
   void ask(const Request& like, std::vector<SliceWork> work, std::int64_t elements) {
     wish([&](Wishes& all) {
-      close_groups();
+      groups.close_all(all.requests);
       std::map<int, std::pair<Request, std::int64_t>> open;  // by server
       for (SliceWork& item : work) {
-        const int server = server_of(item.slice);
+        const int server = server_of(placement.get(), static_cast<std::size_t>(item.slice));
         auto& [request, size] = open.try_emplace(server, like, 0).first->second;
         size += slices[static_cast<std::size_t>(item.slice)].elements();
         request.work.push_back(std::move(item));
@@ -192,6 +157,7 @@ struct ServerClient::Parts {
   ServerClientOptions options;
   std::vector<Slice> slices;
   std::vector<std::size_t> first_slice;  // by tensor, and one more
+  std::size_t model_bytes = 0;
   TicketBoard board;
   Mailbox mailbox;
   ServerExchange exchange;  // the thread's
@@ -199,9 +165,11 @@ struct ServerClient::Parts {
   // By shard and slice: what codings left unsaid. Whoever pushes the tensor has it.
   std::vector<std::vector<std::vector<float>>> left;
 
+  const BytePool pool = BytePool();  // of pushes
+
   std::mutex mutex;  // of what follows
   std::shared_ptr<const Placement> placement;
-  std::map<int, Group> groups;  // by server
+  PushGroups groups;
   Wishes wishes;
 
   std::mutex stop_mutex;  // of the thread's end
@@ -240,22 +208,39 @@ ServerTicket ServerClient::push(const PushArgs& args, std::span<const float> val
   // A running statistic is averaged: all of it, as it is.
   const CodecOptions codec = tensor.trained ? parts.options.codec : CodecOptions{};
   const bool exact = !codec.half && codec.keep >= 1;
+  const Request like{
+      .kind = MessageKind::push, .shard = args.shard, .clock = args.clock, .weight = args.weight, .rate = args.rate};
+  const std::shared_ptr<const Placement> placement = parts.current_placement();
+  const std::size_t enough = parts.group_bytes(placement.get());
+  std::map<int, PushGroup> groups;  // by server
   for (std::size_t i = first; i < last; ++i) {
     const Slice& slice = parts.slices[i];
-    const auto elements = static_cast<std::size_t>(slice.elements());
+    const std::span<const float> of_slice =
+        values.subspan(static_cast<std::size_t>(slice.begin), static_cast<std::size_t>(slice.elements()));
     std::vector<float>& left = parts.left[static_cast<std::size_t>(args.shard)][i];
-    if (!exact && left.empty()) left.resize(elements);
-    std::vector<std::byte> encoded;
-    encode(values.subspan(static_cast<std::size_t>(slice.begin), elements), left, codec, encoded);
-    parts.send_slice(
-        {.kind = MessageKind::push, .shard = args.shard, .clock = args.clock, .weight = args.weight, .rate = args.rate},
-        {.slice = static_cast<int>(i), .ticket = ticket}, std::move(encoded));
+    if (!exact && left.empty()) left.resize(of_slice.size());
+    const int server = Parts::server_of(placement.get(), i);
+    auto found = groups.find(server);
+    if (found == groups.end()) {
+      const std::size_t room = codec.keep < 1 ? 0 : std::min(enough, (last - i) * encoded_bytes(of_slice.size()));
+      found = groups.try_emplace(server, like, parts.pool, room + encoded_bytes(of_slice.size())).first;
+    }
+    found->second.add({.slice = static_cast<int>(i), .ticket = ticket},
+                      [&](std::vector<std::byte>& bytes) { encode(of_slice, left, codec, bytes); });
+    if (found->second.size() < enough) continue;
+    parts.wish([request = std::move(found->second).close()](Parts::Wishes& all) mutable {
+      all.requests.push_back(std::move(request));
+    });
+    groups.erase(found);
   }
+  parts.wish([&](Parts::Wishes& all) {
+    for (auto& [server, group] : groups) parts.groups.add(server, std::move(group), enough, all.requests);
+  });
   return ticket;
 }
 
 void ServerClient::flush() {
-  parts_->wish([this](Parts::Wishes&) { parts_->close_groups(); });
+  parts_->wish([this](Parts::Wishes& all) { parts_->groups.close_all(all.requests); });
 }
 
 std::vector<ServerTicket> ServerClient::pull(int shard, std::int64_t clock, std::span<const PullInto> wanted) {

@@ -24,10 +24,10 @@ struct ServerClientOptions {
   std::vector<ServedTensor> tensors = {};
   std::string worker = {};  // the id by which views name the head that its pushes and pulls go through; empty: none
   int shards = 1;
-  std::int64_t slice_elements = 0;                  // chosen
-  CodecOptions codec = {};                          // of pushes
-  MailboxOptions mailbox = {};                      // without an address to listen on
-  std::size_t group_bytes = std::size_t{64} << 10;  // small slices travel together
+  std::int64_t slice_elements = 0;  // chosen
+  CodecOptions codec = {};          // of pushes
+  MailboxOptions mailbox = {};      // without an address to listen on
+  std::size_t group_bytes = 0;      // slices travel together until they are so many; 0: chosen
   // Pulls have connections of their own, so that they are at the servers before the pushes that they wait for, and what
   // is complete comes back while the rest still goes. For sync only: elsewhere a pull should find its shard's own
   // pushes.

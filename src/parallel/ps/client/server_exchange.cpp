@@ -286,6 +286,7 @@ void ServerExchange::doubt_head() {
 void ServerExchange::take(const Received& received) {
   hear_head(received.from);
   const Message& answer = received.message;
+  if (answer.kind == MessageKind::push_answer) return take_push_answers(received);
   const auto id = answer.fields.find("id");
   if (id == answer.fields.end() || !id->is_number_integer()) return;
   const auto found = flights_.find(id->get<std::uint64_t>());
@@ -297,8 +298,6 @@ void ServerExchange::take(const Received& received) {
     const MessageKind kind = flight.request.kind;
     if (answer.kind == MessageKind::refusal)
       return take_refusal(found, answer);
-    else if (answer.kind == MessageKind::push_answer && kind == MessageKind::push)
-      take_push(flight, answer);
     else if (answer.kind == MessageKind::status_answer && kind == MessageKind::status)
       take_status(flight, answer);
     else if ((answer.kind == MessageKind::pull_answer && kind == MessageKind::pull) ||
@@ -316,21 +315,35 @@ void ServerExchange::take(const Received& received) {
   }
 }
 
-void ServerExchange::take_push(Flight& flight, const Message& answer) {
-  const bool late = answer.fields.value("late", false);
-  Request& request = flight.request;
-  if (request.relay != nullptr) {
-    request.relay->pushed(request, late);
-    request.work.clear();
+// Of several pushes at once. Whatever else it says is none of a server's, and what was not answered is asked again.
+void ServerExchange::take_push_answers(const Received& received) {
+  std::vector<std::uint64_t> answered;
+  std::set<std::uint64_t> late;
+  try {
+    received.message.fields.at("ids").get_to(answered);
+    received.message.fields.at("late").get_to(late);
+  } catch (const nlohmann::json::exception&) {
     return;
   }
+  for (const std::uint64_t id : answered) {
+    const auto found = flights_.find(id);
+    if (found == flights_.end()) continue;  // answered before, or asked of others since
+    const Flight& flight = found->second;
+    if (flight.request.kind != MessageKind::push || line_of(flight) != received.from) continue;
+    heard_[static_cast<std::size_t>(flight.server)] = Clock::now();
+    acknowledged(flight.request, late.contains(id));
+    flights_.erase(found);
+  }
+}
+
+void ServerExchange::acknowledged(const Request& request, bool late) {
+  if (request.relay != nullptr) return request.relay->pushed(request, late);
   if (options_.audit != nullptr) {  // before anybody goes on because of it
     std::vector<int> slices;
     for (const SliceWork& item : request.work) slices.push_back(item.slice);
     options_.audit->acknowledged({request.shard, request.clock}, slices, late);
   }
   for (const SliceWork& item : request.work) board_.answer_push(item.ticket, request.shard, request.clock, late);
-  request.work.clear();
 }
 
 // Of a pull or a fetch. A slice that is not waited for came before, in an answer to the same request sent twice.
@@ -342,6 +355,10 @@ void ServerExchange::take_slices(Flight& flight, const Message& answer) {
   std::vector<std::int64_t> oldest(slices.size());
   if (pull) oldest = answer.fields.at("oldest").get<std::vector<std::int64_t>>();
   if (oldest.size() != slices.size()) fail_runtime("{} clocks of {} slices", oldest.size(), slices.size());
+  const auto drop = [&](std::vector<SliceWork>::iterator item) {  // their order means nothing
+    std::iter_swap(item, std::prev(request.work.end()));
+    request.work.pop_back();
+  };
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const int slice = pull ? slices[i].get<int>() : slices[i].at("slice").get<int>();
     const auto item = std::ranges::find(request.work, slice, &SliceWork::slice);
@@ -349,7 +366,7 @@ void ServerExchange::take_slices(Flight& flight, const Message& answer) {
     if (request.relay != nullptr) {
       const auto offset = static_cast<std::size_t>(parts[i].data() - answer.payload.bytes().data());
       request.relay->pulled(request, slice, answer.payload.part(offset, parts[i].size()), oldest[i]);
-      request.work.erase(item);
+      drop(item);
       continue;
     }
     if (pull)
@@ -357,7 +374,7 @@ void ServerExchange::take_slices(Flight& flight, const Message& answer) {
     else
       put_fetched(*request.fetched, options_.slices[static_cast<std::size_t>(slice)], slices[i], parts[i]);
     const ServerTicket ticket = item->ticket;
-    request.work.erase(item);
+    drop(item);
     if (pull)
       board_.answer_pull(ticket, std::max<std::int64_t>(0, request.clock - oldest[i]));
     else

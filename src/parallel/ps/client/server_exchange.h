@@ -89,7 +89,8 @@ class ServerExchange {
 
   void hear_head(PeerId from);
   void doubt_head();
-  void take_push(Flight& flight, const Message& answer);
+  void take_push_answers(const Received& received);
+  void acknowledged(const Request& request, bool late);
   void take_slices(Flight& flight, const Message& answer);
   void take_status(Flight& flight, const Message& answer);
   void take_refusal(Flights::iterator flight, const Message& answer);

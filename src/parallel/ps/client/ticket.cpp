@@ -9,6 +9,21 @@ bool TicketBoard::may_push(int shard, std::int64_t clock) const {
   return clocks.contains(clock) || clocks.size() < static_cast<std::size_t>(unanswered_clocks_);
 }
 
+// False: it did not come true in that time.
+template <class Condition>
+bool TicketBoard::wait_for_answers(std::unique_lock<std::mutex>& lock, std::optional<std::chrono::milliseconds> timeout,
+                                   const Condition& condition) {
+  const auto true_or_failed = [&] { return failure_ || condition(); };
+  ++await_pushes_;
+  bool came = true;
+  if (timeout)
+    came = changed_.wait_for(lock, *timeout, true_or_failed);
+  else
+    changed_.wait(lock, true_or_failed);
+  --await_pushes_;
+  return came;
+}
+
 bool TicketBoard::must_wait(int shard, std::int64_t clock) const {
   const std::lock_guard lock(mutex_);
   return !may_push(shard, clock);
@@ -16,7 +31,7 @@ bool TicketBoard::must_wait(int shard, std::int64_t clock) const {
 
 ServerTicket TicketBoard::open_push(int shard, std::int64_t clock, int slices) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return failure_ || may_push(shard, clock); });
+  wait_for_answers(lock, {}, [&] { return may_push(shard, clock); });
   check_locked();
   unanswered_[static_cast<std::size_t>(shard)][clock] += slices;
   ServerTicket ticket;
@@ -52,16 +67,18 @@ std::int64_t TicketBoard::staleness(const ServerTicket& ticket) const {
 
 void TicketBoard::wait(const ServerTicket& ticket) {
   if (ticket.state_ == nullptr) return;
-  const ServerTicket::State& state = *ticket.state_;
+  ServerTicket::State& state = *ticket.state_;
   std::unique_lock lock(mutex_);
+  state.awaited = true;
   changed_.wait(lock, [&] { return ended(state); });
   check_locked(state);
 }
 
 bool TicketBoard::wait_for(const ServerTicket& ticket, std::chrono::milliseconds timeout) {
   if (ticket.state_ == nullptr) return true;
-  const ServerTicket::State& state = *ticket.state_;
+  ServerTicket::State& state = *ticket.state_;
   std::unique_lock lock(mutex_);
+  state.awaited = true;
   if (!changed_.wait_for(lock, timeout, [&] { return ended(state); })) return false;
   check_locked(state);
   return true;
@@ -69,16 +86,15 @@ bool TicketBoard::wait_for(const ServerTicket& ticket, std::chrono::milliseconds
 
 bool TicketBoard::wait_for_room(int shard, std::int64_t clock, std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  if (!changed_.wait_for(lock, timeout, [&] { return failure_ || may_push(shard, clock); })) return false;
+  if (!wait_for_answers(lock, timeout, [&] { return may_push(shard, clock); })) return false;
   check_locked();
   return true;
 }
 
 void TicketBoard::wait_for_pushes() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] {
-    return failure_ || std::ranges::all_of(unanswered_, [](const auto& clocks) { return clocks.empty(); });
-  });
+  wait_for_answers(lock, {},
+                   [&] { return std::ranges::all_of(unanswered_, [](const auto& clocks) { return clocks.empty(); }); });
   check_locked();
 }
 
@@ -104,7 +120,7 @@ void TicketBoard::check_locked(const ServerTicket::State& state) const {
 void TicketBoard::settle(const ServerTicket& ticket) {
   ServerTicket::State& state = *ticket.state_;
   state.open -= 1;
-  if (state.open == 0) changed_.notify_all();
+  if (state.open == 0 && state.awaited) changed_.notify_all();
 }
 
 void TicketBoard::close_push(int shard, std::int64_t clock) {
@@ -114,7 +130,7 @@ void TicketBoard::close_push(int shard, std::int64_t clock) {
   found->second -= 1;
   if (found->second > 0) return;
   clocks.erase(found);
-  changed_.notify_all();
+  if (await_pushes_ > 0) changed_.notify_all();
 }
 
 void TicketBoard::answer_push(const ServerTicket& ticket, int shard, std::int64_t clock, bool late) {

@@ -35,7 +35,8 @@ class ServerTicket {
  private:
   friend class TicketBoard;
   struct State {
-    int open = 0;  // slices not answered yet
+    int open = 0;          // slices not answered yet
+    bool awaited = false;  // somebody is to be told when it is done
     bool late = false;
     std::int64_t staleness = 0;  // of a pull: of its stalest slice, in clocks
     std::optional<Refused> failure = {};
@@ -69,6 +70,7 @@ class TicketBoard {
   bool failed(const ServerTicket& ticket) const;
   bool late(const ServerTicket& ticket) const;  // some of its slices came when their round had ended
   std::int64_t staleness(const ServerTicket& ticket) const;
+  // Those who wait are woken for what they wait for: tickets are done far more often than that.
   void wait(const ServerTicket& ticket);
   // False: it was not done in that time.
   bool wait_for(const ServerTicket& ticket, std::chrono::milliseconds timeout);
@@ -93,11 +95,15 @@ class TicketBoard {
   bool may_push(int shard, std::int64_t clock) const;
   void check_locked() const;
   void check_locked(const ServerTicket::State& state) const;
+  template <class Condition>
+  bool wait_for_answers(std::unique_lock<std::mutex>& lock, std::optional<std::chrono::milliseconds> timeout,
+                        const Condition& condition);
   bool ended(const ServerTicket::State& state) const { return state.open == 0 || state.failure || failure_; }
 
   const int unanswered_clocks_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  int await_pushes_ = 0;                                          // how many wait for answers to any pushes
   std::vector<std::map<std::int64_t, std::int64_t>> unanswered_;  // by shard: clock -> slices
   std::optional<Refused> failure_;                                // of the client
   ClientCounts counts_;

@@ -110,9 +110,12 @@ struct HostHead::Parts final : RequestRelay {
         request.work.push_back({.slice = push.slices[i], .encoded = std::move(push.encodings[i])});
       exchange.add(std::move(request));
     }
-    for (const PushAnswer& answer : gather.take_answers())
+    for (const PushAnswer& answer : gather.take_answers()) {
+      const std::vector<std::uint64_t> ids = {answer.to.id};
       mailbox.send(answer.to.from,
-                   {.kind = MessageKind::push_answer, .fields = {{"id", answer.to.id}, {"late", answer.late}}});
+                   {.kind = MessageKind::push_answer,
+                    .fields = {{"ids", ids}, {"late", answer.late ? ids : std::vector<std::uint64_t>{}}}});
+    }
     for (const PullShare::Answer& answer : share.take_answers()) mailbox.send(answer.to, answer.message);
   }
 

@@ -6,6 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "parallel/ps/wire/frame.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -16,7 +17,10 @@ constexpr std::chrono::milliseconds kAskAgain{500};
 constexpr std::size_t kMostEarly = 4096;
 constexpr std::size_t kMostOwedPulls = 1024;
 constexpr std::size_t kMostCuts = 3;  // of a replica, which is not told when one is released
+constexpr int kMostUnsent = 8;        // messages that are taken before what they made ready is sent
 constexpr std::size_t kAnswerBytes = std::size_t{4} << 20;
+constexpr std::size_t kPullAnswerBytes = std::size_t{256}
+                                         << 10;  // it is read twice, and caches have it the second time
 
 std::uint64_t id_of(const Message& message) {
   return message.fields.at("id").get<std::uint64_t>();
@@ -61,6 +65,7 @@ void ParameterServer::stop_serving() {
   missing_.clear();
   early_.clear();
   pushes_.clear();
+  safe_pushes_.clear();
   ready_pulls_.clear();
   replication_.reset();
   rounds_.reset();
@@ -158,6 +163,7 @@ void ParameterServer::fetch_missing() {
 void ParameterServer::tick() {
   if (!missing_.empty() && Clock::now() - asked_ > kAskAgain) fetch_missing();
   follow_choices();
+  send_answers();
   if (replication_) replication_->send_due();
 }
 
@@ -168,14 +174,15 @@ void ParameterServer::note_the_end() const {
 
 // --- messages
 
-void ParameterServer::handle(const Received& received) {
+void ParameterServer::handle(const Received& received, bool more) {
   try {
     handle_request(received);
   } catch (const std::exception& error) {
     refuse(received, "bad", error.what());
   }
   follow_choices();
-  send_ready_pulls();
+  if (more && ++unsent_ < kMostUnsent) return;
+  send_answers();
   if (replication_) replication_->send_due();
 }
 
@@ -430,8 +437,9 @@ void ParameterServer::settle_pushes(int slice) {
     const auto push = pushes_.find(owed.push);
     if (push == pushes_.end()) return true;  // another slice of it was refused
     if (--push->second.left == 0) {
-      args_.mailbox->send(push->second.from, {.kind = MessageKind::push_answer,
-                                              .fields = {{"id", push->second.id}, {"late", push->second.late}}});
+      SafePushes& safe_ones = safe_pushes_[push->second.from];
+      safe_ones.ids.push_back(push->second.id);
+      if (push->second.late) safe_ones.late.push_back(push->second.id);
       pushes_.erase(push);
     }
     return true;
@@ -449,15 +457,20 @@ void ParameterServer::settle_pulls(int slice) {
   });
 }
 
+void ParameterServer::send_answers() {
+  unsent_ = 0;
+  for (auto& [worker, safe] : std::exchange(safe_pushes_, {}))
+    args_.mailbox->send(worker, {.kind = MessageKind::push_answer, .fields = {{"ids", safe.ids}, {"late", safe.late}}});
+  send_ready_pulls();
+}
+
 // Several workers' pulls become ready together: what they wait for is encoded once, and shared.
 void ParameterServer::send_ready_pulls() {
-  std::vector<Message> answers;
-  const ReadyPull* encoded = nullptr;
-  const auto all_ready = std::exchange(ready_pulls_, {});
-  for (const auto& [pull, ready] : all_ready) {
-    if (encoded == nullptr || *encoded != ready) answers = pull_answers(ready);
-    encoded = &ready;
-    for (Message& answer : answers) {
+  std::map<ReadyPull, std::vector<Message>> encoded;
+  for (auto& [pull, ready] : std::exchange(ready_pulls_, {})) {
+    const auto [answers, is_new] = encoded.try_emplace(std::move(ready));
+    if (is_new) answers->second = pull_answers(answers->first);
+    for (Message& answer : answers->second) {
       answer.fields["id"] = pull.second;
       args_.mailbox->send(pull.first, answer);
     }
@@ -466,19 +479,28 @@ void ParameterServer::send_ready_pulls() {
 
 std::vector<Message> ParameterServer::pull_answers(const ReadyPull& ready) const {
   std::vector<Message> answers;
-  std::vector<std::byte> bytes;
-  nlohmann::json fields;
-  for (std::size_t i = 0; i < ready.slices.size(); ++i) {
-    const ServedSlice& served = owned_.at(ready.slices[i]).slice;
-    const std::size_t before = bytes.size();
-    encode(served.values_for(ready.clock), {}, {.half = args_.half_answers, .keep = 1}, bytes);
-    fields["slices"].push_back(ready.slices[i]);
-    fields["sizes"].push_back(bytes.size() - before);
-    fields["oldest"].push_back(served.state().least());
-    if (bytes.size() < kAnswerBytes && i + 1 < ready.slices.size()) continue;
-    answers.push_back({.kind = MessageKind::pull_answer,
-                       .fields = std::exchange(fields, {}),
-                       .payload = Payload::own(std::exchange(bytes, {}))});
+  for (auto first = ready.slices.begin(); first != ready.slices.end();) {
+    std::size_t room = 0;
+    auto last = first;
+    while (last != ready.slices.end() && room < kPullAnswerBytes)
+      room += encoded_bytes(args_.layout.elements_of(*last++));
+    std::vector<std::byte> bytes = pool_.take(room);
+    PayloadChecksum checksum;
+    nlohmann::json sizes = nlohmann::json::array(), oldest = nlohmann::json::array();
+    for (const int slice : std::span(first, last)) {
+      const ServedSlice& served = owned_.at(slice).slice;
+      const std::size_t before = bytes.size();
+      encode(served.values_for(ready.clock), {}, {.half = args_.half_answers, .keep = 1}, bytes);
+      checksum.add(std::span(bytes).subspan(before));
+      sizes.push_back(bytes.size() - before);
+      oldest.push_back(served.state().least());
+    }
+    Message& answer = answers.emplace_back();
+    answer.kind = MessageKind::pull_answer;
+    answer.fields = {{"slices", std::vector<int>(first, last)}, {"sizes", sizes}, {"oldest", oldest}};
+    answer.payload = pool_.own(std::move(bytes));
+    answer.payload.set_checksum(checksum.value());
+    first = last;
   }
   return answers;
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "parallel/ps/server/replica_keeper.h"
@@ -17,6 +18,7 @@
 #include "parallel/ps/slices/gradient_codec.h"
 #include "parallel/ps/slices/slice_places.h"
 #include "parallel/ps/view.h"
+#include "parallel/ps/wire/byte_pool.h"
 #include "parallel/ps/wire/mailbox.h"
 
 namespace trifold {
@@ -36,7 +38,8 @@ class ParameterServer {
   explicit ParameterServer(Args args);
 
   void follow(const View& view);
-  void handle(const Received& received);
+  // more: another message is at hand, so what is ready may wait for what that makes ready, for a while.
+  void handle(const Received& received, bool more = false);
   // Now and then: asks again for what has not come.
   void tick();
 
@@ -81,11 +84,16 @@ class ParameterServer {
     bool late = false;
   };
 
+  // Pushes of a worker that are safe, by their ids.
+  struct SafePushes {
+    std::vector<std::uint64_t> ids = {};
+    std::vector<std::uint64_t> late = {};
+  };
   struct ReadyPull {
     std::int64_t clock = 0;
     std::vector<int> slices = {};
 
-    bool operator==(const ReadyPull&) const = default;
+    auto operator<=>(const ReadyPull&) const = default;
   };
 
   void handle_request(const Received& received);
@@ -108,6 +116,7 @@ class ParameterServer {
   void changed(int slice);
   void settle_pushes(int slice);
   void settle_pulls(int slice);
+  void send_answers();
   void send_ready_pulls();
   std::vector<Message> pull_answers(const ReadyPull& ready) const;  // without ids
   void refuse(const Received& received, const char* code, const std::string& why);
@@ -125,7 +134,7 @@ class ParameterServer {
   View view_;
   std::vector<SlicePlace> places_;
   int self_ = -1;  // among the view's servers
-  std::map<int, Owned> owned_;
+  std::unordered_map<int, Owned> owned_;
   std::map<int, SliceState> held_;      // of others, or ours until the view is settled
   std::map<int, std::string> missing_;  // slices we own, by who has them
   Clock::time_point asked_ = {};
@@ -133,6 +142,9 @@ class ParameterServer {
   std::map<std::uint64_t, Push> pushes_;
   std::uint64_t next_push_ = 1;
   std::map<std::pair<PeerId, std::uint64_t>, ReadyPull> ready_pulls_;
+  std::map<PeerId, SafePushes> safe_pushes_;
+  int unsent_ = 0;  // messages since what is due was sent
+  BytePool pool_;   // of answers
   std::unique_ptr<ReplicaKeeper> replication_;
   std::unique_ptr<RoundTalk> rounds_;    // where the rule chooses among whole models
   std::map<std::string, PeerId> peers_;  // by address

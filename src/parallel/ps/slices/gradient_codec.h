@@ -24,6 +24,11 @@ struct CodecOptions {
 void encode(std::span<const float> values, std::span<float> left, const CodecOptions& options,
             std::vector<std::byte>& out);
 
+// The most bytes that so many numbers take.
+constexpr std::size_t encoded_bytes(std::size_t elements) {
+  return 8 + 4 * elements;
+}
+
 // Fills `values` from exactly these bytes; what is not in them is 0. An Error says what is wrong with them: they may
 // come from anybody.
 void decode(std::span<const std::byte> bytes, std::span<float> values);

@@ -3,7 +3,11 @@
 #include <cstring>
 #include <memory>
 
+#ifdef TRIFOLD_XXHASH_CHOOSES_VECTORS
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
+#endif
 #include <zstd.h>
 
 #include "parallel/ps/wire/cbor_shape.h"
@@ -58,10 +62,13 @@ Header read(const std::byte* at) {
   return header;
 }
 
-// Over the header up to the checksum, the fields and the payload.
-std::uint64_t checksum(std::span<const std::byte> head, std::span<const std::byte> payload) {
-  XXH64_hash_t sum = XXH3_64bits(payload.data(), payload.size());
-  sum = XXH3_64bits_withSeed(head.data() + kHeaderBytes, head.size() - kHeaderBytes, sum);
+std::uint64_t checksum_of(std::span<const std::byte> payload) {
+  return XXH3_64bits(payload.data(), payload.size());
+}
+
+// Over the header up to the checksum, the fields and the payload, whose own it is given.
+std::uint64_t checksum(std::span<const std::byte> head, std::uint64_t of_payload) {
+  const XXH64_hash_t sum = XXH3_64bits_withSeed(head.data() + kHeaderBytes, head.size() - kHeaderBytes, of_payload);
   return XXH3_64bits_withSeed(head.data(), kChecksumAt, sum);
 }
 
@@ -127,6 +134,27 @@ std::string fault_of(const Header& header, std::size_t head_bytes, std::size_t p
 
 }  // namespace
 
+struct PayloadChecksum::State {
+  XXH3_state_t* sum = XXH3_createState();
+};
+
+PayloadChecksum::PayloadChecksum() : state_(new State) {
+  XXH3_64bits_reset(state_->sum);
+}
+
+void PayloadChecksum::Free::operator()(State* state) const {
+  XXH3_freeState(state->sum);
+  delete state;
+}
+
+void PayloadChecksum::add(std::span<const std::byte> bytes) {
+  XXH3_64bits_update(state_->sum, bytes.data(), bytes.size());
+}
+
+std::uint64_t PayloadChecksum::value() const {
+  return XXH3_64bits_digest(state_->sum);
+}
+
 Frame encode_frame(const Message& message, bool compress) {
   TRIFOLD_CHECK(message.fields.is_object(), "the fields of a message are an object");
   Frame frame{.head = std::vector<std::byte>(kHeaderBytes), .payload = message.payload};
@@ -144,7 +172,8 @@ Frame encode_frame(const Message& message, bool compress) {
   header.fields_bytes = static_cast<std::uint32_t>(fields.size());
   header.sent_bytes = frame.payload.size();
   write(header, frame.head.data());
-  header.checksum = checksum(frame.head, frame.payload.bytes());
+  header.checksum =
+      checksum(frame.head, frame.payload.checksum() ? *frame.payload.checksum() : checksum_of(frame.payload.bytes()));
   write(header, frame.head.data());
   return frame;
 }
@@ -155,7 +184,7 @@ FrameReading decode_frame(std::span<const std::byte> head, const Payload& payloa
   const Header header = read(head.data());
   if (std::string fault = fault_of(header, head.size(), payload.size(), largest); !fault.empty())
     return refuse(std::move(fault));
-  if (checksum(head, payload.bytes()) != header.checksum) return refuse("its checksum is wrong");
+  if (checksum(head, checksum_of(payload.bytes())) != header.checksum) return refuse("its checksum is wrong");
 
   const std::span<const std::byte> fields = head.subspan(kHeaderBytes);
   if (const char* fault = fault_of_cbor(fields); fault != nullptr) return refuse(fault);

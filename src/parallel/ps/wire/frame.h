@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +29,21 @@ struct Frame {
   Payload payload = {};  // the message's own bytes, not copied, unless compressed
 
   std::size_t bytes() const { return head.size() + payload.size(); }
+};
+
+// Of a payload that comes about piece by piece: each is best added right after it was written, while caches have it.
+class PayloadChecksum {
+ public:
+  PayloadChecksum();
+  void add(std::span<const std::byte> bytes);
+  std::uint64_t value() const;
+
+ private:
+  struct State;
+  struct Free {
+    void operator()(State* state) const;
+  };
+  std::unique_ptr<State, Free> state_;
 };
 
 // Fails if the fields are no object or too large.

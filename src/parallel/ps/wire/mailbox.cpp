@@ -11,6 +11,7 @@
 #include "parallel/ps/wire/frame.h"
 #include "parallel/ps/wire/gatekeeper.h"
 #include "parallel/ps/wire/incoming_peers.h"
+#include "parallel/ps/wire/ready_sockets.h"
 #include "parallel/ps/wire/tcp_address.h"
 #include "runtime/core/error.h"
 
@@ -86,20 +87,20 @@ struct Mailbox::Parts {
   std::string address = {};
   MailboxCounts counts = {};
   Refusals refusals = {};
-  EventDescriptor woken = {};
+  std::atomic<bool> wake_up = false;
+  EventDescriptor woken = {};  // set after wake_up is
   PeerId next_peer = 1;
   IncomingPeers incoming = IncomingPeers();
   // Sockets go before their context, which waits for what they still send.
   zmq::context_t context = {};
-  zmq::socket_t listener = {};                  // not open: nobody can call here
-  std::vector<Connection> connections = {};     // those made from here
-  std::vector<zmq::pollitem_t> polled = {};     // woken, the listener, connections
-  std::size_t turn = 0;                         // of the sockets: whose comes first
-  std::unique_ptr<Gatekeeper> gatekeeper = {};  // goes before the listener
+  zmq::socket_t listener = {};                     // not open: nobody can call here
+  std::vector<Connection> connections = {};        // those made from here
+  ReadySockets ready = ReadySockets(woken.get());  // the listener, connections
+  std::unique_ptr<Gatekeeper> gatekeeper = {};     // goes before the listener
 
   explicit Parts(MailboxOptions from) : options(std::move(from)) {
     if (!options.listen.empty()) listen(tcp_address_from(options.listen));
-    poll_sockets();
+    watch_sockets();
   }
 
   void configure(zmq::socket_t& socket, const TcpAddress& where) const {
@@ -144,10 +145,11 @@ struct Mailbox::Parts {
     address = listener.get(zmq::sockopt::last_endpoint);
   }
 
-  void poll_sockets() {
-    polled = {{nullptr, woken.get(), ZMQ_POLLIN, 0}};
-    if (listener) polled.push_back({listener.handle(), 0, ZMQ_POLLIN, 0});
-    for (Connection& connection : connections) polled.push_back({connection.socket.handle(), 0, ZMQ_POLLIN, 0});
+  void watch_sockets() {
+    std::vector<int> descriptors;
+    if (listener) descriptors.push_back(listener.get(zmq::sockopt::fd));
+    for (Connection& connection : connections) descriptors.push_back(connection.socket.get(zmq::sockopt::fd));
+    ready.watch(descriptors);
   }
 
   std::vector<Connection>::iterator connection_of(PeerId peer) {
@@ -189,14 +191,14 @@ struct Mailbox::Parts {
       fail_input("cannot call '{}': {}", to, error.what());
     }
     connections.push_back({next_peer++, std::move(socket)});
-    poll_sockets();
+    watch_sockets();
     return connections.back().peer;
   }
 
   void disconnect(PeerId peer) {
     incoming.forget(peer);
     if (const auto found = connection_of(peer); found != connections.end()) connections.erase(found);
-    poll_sockets();
+    watch_sockets();
   }
 
   bool send(PeerId to, const Message& message) {
@@ -207,6 +209,8 @@ struct Mailbox::Parts {
     const std::string* name = connection == connections.end() ? incoming.name_of(to) : nullptr;
     if (connection == connections.end() && name == nullptr) return false;
     zmq::socket_t& socket = name == nullptr ? connection->socket : listener;
+    ready.touched(name != nullptr ? 0
+                                  : static_cast<std::size_t>(connection - connections.begin()) + (listener ? 1 : 0));
 
     const Frame frame = encode_frame(message, options.compress);
     try {
@@ -236,7 +240,6 @@ struct Mailbox::Parts {
     };
     if (is_listener ? !more(name, true) || !more(head, false) : !more(head, true)) return Taken::nothing;
     more(payload, false);
-    const std::string from = peer_address(head);
     std::size_t bytes = head.size() + payload.size();
     std::size_t beyond = 0;
     for (zmq::message_t part; more(part, false);) ++beyond;
@@ -248,7 +251,7 @@ struct Mailbox::Parts {
       reading =
           decode_frame({head.data<std::byte>(), head.size()}, payload_of(std::move(payload)), options.largest_message);
     if (!reading.message) {
-      refusals.note(fmt::format("refused a message from {}: {}", from, reading.why_not));
+      refusals.note(fmt::format("refused a message from {}: {}", peer_address(head), reading.why_not));
       return Taken::refused;
     }
     received.message = std::move(*reading.message);
@@ -259,23 +262,32 @@ struct Mailbox::Parts {
 
   std::optional<Received> receive(std::chrono::milliseconds timeout) {
     const Clock::time_point deadline = Clock::now() + timeout;
-    for (;;) {
-      if (woken.take()) return std::nullopt;
-      const std::size_t sockets = polled.size() - 1;
-      Received received;
-      bool refused = false;
-      // Whoever was heard is last next time, so that nobody speaks all the time.
-      for (std::size_t i = 0; i < sockets; ++i) {
-        const std::size_t index = (turn + i) % sockets;
-        const Taken taken = take(index, received);
-        refused = refused || taken == Taken::refused;
-        if (taken != Taken::message) continue;
-        turn = index + 1;
-        return received;
+    for (bool ended = false;;) {
+      if (wake_up.exchange(false)) {
+        woken.take();
+        return std::nullopt;
       }
+      if (const std::optional<std::size_t> socket = ready.next()) {
+        Received received;
+        const Taken taken = take(*socket, received);
+        if (taken == Taken::message) {
+          ready.heard(*socket);
+          return received;
+        }
+        if (taken == Taken::nothing) {
+          ready.nothing_from(*socket);
+          ended = timeout.count() == 0;  // that was a look
+        }
+        if (taken == Taken::refused && Clock::now() >= deadline) return std::nullopt;
+        continue;
+      }
+      if (ended) return std::nullopt;
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-      if (left.count() <= 0) return std::nullopt;
-      if (!refused) zmq::poll(polled, left);
+      ended = left.count() <= 0;
+      if (!ready.wait(std::max(left, std::chrono::milliseconds(0)))) continue;
+      wake_up = false;
+      woken.take();
+      return std::nullopt;
     }
   }
 };
@@ -309,6 +321,7 @@ std::optional<Received> Mailbox::receive(std::chrono::milliseconds timeout) {
 }
 
 void Mailbox::wake() {
+  parts_->wake_up = true;
   parts_->woken.set();
 }
 

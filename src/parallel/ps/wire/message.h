@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,9 +32,14 @@ class Payload {
   const std::shared_ptr<const void>& owner() const { return owner_; }
   Payload part(std::size_t offset, std::size_t bytes) const { return {owner_, bytes_.subspan(offset, bytes)}; }
 
+  // Of the bytes, where somebody has taken it (frame.h): one payload may go to many.
+  const std::optional<std::uint64_t>& checksum() const { return checksum_; }
+  void set_checksum(std::uint64_t checksum) { checksum_ = checksum; }
+
  private:
   std::shared_ptr<const void> owner_;
   std::span<const std::byte> bytes_;
+  std::optional<std::uint64_t> checksum_;
 };
 
 enum class MessageKind : std::uint16_t {

@@ -1,0 +1,30 @@
+// What ps_bench holds push+pull against: ZeroMQ alone, moving the same bytes to the servers and back.
+#pragma once
+
+#include <cstddef>
+
+namespace trifold {
+
+struct PlainCopyArgs {
+  int workers = 4;
+  int servers = 1;
+  std::size_t bytes = 0;          // of the model: every worker sends so many, and gets so many
+  std::size_t message_bytes = 0;  // in messages of this length
+  int rounds = 5;                 // that count: one more connects everybody
+  // Copies that a server makes: as zmq_recv and zmq_send do it, or none, since it hands on the message it got.
+  bool server_copies = true;
+};
+
+struct RoundCost {
+  double seconds = 0;      // the best round's, from the first push to the last pull
+  double cpu_seconds = 0;  // of all threads, mean of the rounds
+};
+
+// Workers send from a buffer that they may change at once, and receive into another: a copy each way that nobody who
+// has gradients to send and weights to receive can do without. Sockets and I/O threads are as many as push+pull's.
+RoundCost measure_plain_copy(const PlainCopyArgs& args);
+
+// CPU time of this process so far.
+double process_cpu_seconds();
+
+}  // namespace trifold
