@@ -88,6 +88,7 @@ std::string to_text(const View& view) {
     json["heads"].push_back({{"member", to_json(head.member)}, {"workers", head.workers}});
   if (!view.leader.id.empty()) json["leader"] = to_json(view.leader);
   if (view.stop_clock) json["stop_clock"] = *view.stop_clock;
+  if (view.safe) json["safe"] = true;
   if (view.over) json["over"] = true;
   return dumped(json);
 }
@@ -109,6 +110,7 @@ View view_from_text(const std::string& text) {
         view.heads.push_back(
             {.member = member_from_json(object_field(head, "member")), .workers = texts_field(head, "workers")});
     if (json.contains("leader")) view.leader = member_from_json(json["leader"]);
+    if (json.contains("safe")) view.safe = flag_field(json, "safe");
     if (json.contains("over")) view.over = flag_field(json, "over");
     if (json.contains("stop_clock")) view.stop_clock = integer_field(json, "stop_clock");
     return view;

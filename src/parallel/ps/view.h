@@ -45,6 +45,8 @@ struct View {
   // False: servers of this epoch have stopped and say what they hold (status); the next version, settled, will say from
   // whom each slice's state comes.
   bool settled = false;
+  // All slices of this epoch are with their owners and replicas, so that copies from before it are needed no more.
+  bool safe = false;
   MemberInfo leader = {};  // the manager that wrote it
   // The id of the manager that the job began with. Another one's: it was begun anew, from its last checkpoint, and what
   // members know of before counts for nothing.
@@ -59,7 +61,7 @@ struct View {
   bool over = false;  // everybody may go
 
   std::vector<std::string> server_ids() const;
-  bool has(const MemberInfo& member) const;  // a server or worker
+  bool has(const MemberInfo& member) const;                           // a server or worker
   const MemberInfo* head_of(const std::string& worker) const;         // null: it has none
   std::vector<int> shards_through(const std::string& head_id) const;  // of all its workers, rising
   bool operator==(const View&) const = default;

@@ -15,6 +15,7 @@ View sample_view() {
   return {.version = 12,
           .epoch = 3,
           .settled = true,
+          .safe = true,
           .leader = {.id = "m", .role = "manager", .address = "tcp://10.0.0.9:5"},
           .begun_by = "m0",
           .servers = {{.id = "s1", .role = "server", .address = "tcp://10.0.0.1:5", .public_key = "k\"1\\"},

@@ -113,6 +113,7 @@ class Audit {
         fail_runtime("'pushes' is not a list of [shard, clock]");
       made.pushes.push_back({push[0].get<int>(), push[1].get<std::int64_t>()});
     }
+    std::ranges::sort(made.pushes);
     const auto before = current.find(state.slice);
     if (before == current.end()) fail_runtime("slice {} changes, which it does not own", state.slice);
     made.from = before->second;

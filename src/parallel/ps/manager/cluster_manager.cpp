@@ -47,8 +47,7 @@ ClusterManager::~ClusterManager() {
 void ClusterManager::run() {
   try {
     while (!ending_) {
-      if (args_.leads && !args_.leads())
-        fail_runtime("this manager's lease has run out: another may lead the job now");
+      if (args_.leads && !args_.leads()) fail_runtime("this manager's lease has run out: another may lead the job now");
       // However much comes, members are looked at in between.
       auto received = args_.mailbox->receive(kLook);
       for (int taken = 0; received && taken < kMostAtOnce; ++taken) {
@@ -118,6 +117,7 @@ void ClusterManager::reconsider() {
     if (Clock::now() - asked_ > kAskAgain) ask_for_status();
     return;
   }
+  if (!view.safe && Clock::now() - asked_ > kAskAgain) ask_for_status();
   view.workers = workers;
   if (view.shard_owners.empty()) view.shard_owners.resize(static_cast<std::size_t>(args_.participation.shards));
   view.shard_owners = assign_shards(view.shard_owners, workers);
@@ -135,7 +135,7 @@ void ClusterManager::begin_change(std::vector<MemberInfo> servers) {
   spdlog::info("{} server{}: {}", servers.size(), servers.size() == 1 ? "" : "s",
                view.epoch == 0 ? "the model is on its way" : "slices move");
   view.epoch += 1;
-  view.settled = false;
+  view.settled = view.safe = false;
   view.servers = std::move(servers);
   view.sources.clear();
   publish(std::move(view));
@@ -147,7 +147,7 @@ void ClusterManager::ask_for_status() {
   asked_ = Clock::now();
   const View view = this->view();
   for (const MemberInfo& server : view.servers) {
-    if (statuses_.contains(server.id)) continue;
+    if (view.settled ? safe_.contains(server.id) : statuses_.contains(server.id)) continue;
     args_.mailbox->send(peer_of(server), {.kind = MessageKind::status, .fields = {{"id", 0}}});
   }
 }
@@ -160,7 +160,11 @@ PeerId ClusterManager::peer_of(const MemberInfo& server) {
 
 void ClusterManager::take_status(const Message& message) {
   const View view = this->view();
-  if (view.settled || message.fields.at("epoch").get<std::int64_t>() != view.epoch) return;
+  if (message.fields.at("epoch").get<std::int64_t>() != view.epoch) return;
+  if (view.settled) {
+    if (message.fields.value("safe", false)) take_safe(message.fields.at("server"));
+    return;
+  }
   HeldVersions& held = statuses_[message.fields.at("server")];
   for (const nlohmann::json& slice : message.fields.at("slices")) {
     const int number = slice.at("slice");
@@ -192,6 +196,16 @@ void ClusterManager::settle() {
                  view.sources.size());
   std::ranges::replace(view.sources, std::string(), args_.self.id);
   view.settled = true;
+  safe_.clear();
+  publish(std::move(view));
+}
+
+void ClusterManager::take_safe(const std::string& server) {
+  View view = this->view();
+  safe_.insert(server);
+  if (view.safe || !std::ranges::all_of(view.servers, [&](const auto& each) { return safe_.contains(each.id); }))
+    return;
+  view.safe = true;
   publish(std::move(view));
 }
 

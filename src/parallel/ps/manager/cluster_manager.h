@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -105,6 +106,7 @@ class ClusterManager {
   PeerId peer_of(const MemberInfo& server);
   void take_status(const Message& message);
   void settle();
+  void take_safe(const std::string& server);
   void publish(View view);
   void send_releases();
   void dispatch(const Received& received);
@@ -116,9 +118,10 @@ class ClusterManager {
   Args args_;
   NodeReports nodes_;
   std::map<std::string, MemberInfo> alive_;
-  std::int64_t revision_ = 0;       // of members that were looked at
-  std::int64_t view_revision_ = 0;  // of the view in the registry
-  std::map<std::string, HeldVersions> statuses_;
+  std::int64_t revision_ = 0;                     // of members that were looked at
+  std::int64_t view_revision_ = 0;                // of the view in the registry
+  std::map<std::string, HeldVersions> statuses_;  // of this epoch's servers, until it is settled
+  std::set<std::string> safe_;                    // those whose slices have replicas, after that
   Clock::time_point asked_ = {};
   std::map<std::string, PeerId> peers_;  // servers, by address
   std::optional<Clock::time_point> lonely_since_;

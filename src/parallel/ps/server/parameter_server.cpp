@@ -47,6 +47,7 @@ void ParameterServer::follow(const View& view) {
   view_ = view;
   const bool stops_elsewhere = std::exchange(args_.rules.stop_clock, view.stop_clock) != view.stop_clock;
   if (view.settled && !serving_) start_serving(view);
+  if (view.safe) forget_spare_copies();
   if (!stops_elsewhere) return;
   for (auto& [slice, owned] : owned_)
     if (owned.slice.rules_changed()) changed(slice);
@@ -74,23 +75,32 @@ void ParameterServer::start_serving(const View& view) {
                           .epoch = epoch_,
                           .state = [this](int slice) -> const SliceState& { return owned_.at(slice).slice.state(); }});
   for (int slice = 0; slice < static_cast<int>(places_.size()); ++slice) {
-    const SlicePlace& place = places_[static_cast<std::size_t>(slice)];
+    if (places_[static_cast<std::size_t>(slice)].primary != self_) continue;
     const std::string& source = view.sources.at(static_cast<std::size_t>(slice));
     const auto held = held_.find(slice);
-    if (place.primary == self_) {
-      if (source == args_.id && held != held_.end())
-        own(slice, held->second);
-      else
-        missing_.emplace(slice, source);
-    } else if (place.replica != self_ && source != args_.id && held != held_.end()) {
-      held_.erase(held);
-    }
+    if (source == args_.id && held != held_.end())
+      own(slice, held->second);
+    else
+      missing_.emplace(slice, source);
   }
   spdlog::debug("server {}: epoch {}, owns {} slices, {} on their way", args_.id, epoch_, owned_.size(),
                 missing_.size());
   begin_choices();
   fetch_missing();
   replication_->send_due();
+}
+
+// Until the new owners and their replicas have all slices, those of before are what is left if one of them dies.
+void ParameterServer::forget_spare_copies() {
+  std::erase_if(held_,
+                [&](const auto& held) { return places_[static_cast<std::size_t>(held.first)].replica != self_; });
+}
+
+// All slices that this server owns are here, and on their replicas.
+bool ParameterServer::safe() const {
+  return serving_ && missing_.empty() && std::ranges::all_of(owned_, [&](const auto& owned) {
+           return !replication_->replicates(owned.first) || replication_->safe_version(owned.first) >= 0;
+         });
 }
 
 PeerId ParameterServer::peer_of(const MemberInfo& member) {
@@ -234,8 +244,12 @@ bool ParameterServer::all_here(const Received& request, const std::vector<int>& 
     return false;
   }
   if (std::ranges::all_of(slices, [&](int slice) { return owned_.contains(slice); })) return true;
-  if (early_.size() < kMostEarly) early_.push_back(request);
+  wait_for_slices(request);
   return false;
+}
+
+void ParameterServer::wait_for_slices(const Received& request) {
+  if (early_.size() < kMostEarly) early_.push_back(request);
 }
 
 void ParameterServer::take_push(const Received& received) {
@@ -335,8 +349,12 @@ const SliceState* ParameterServer::find_state(int slice, std::int64_t cut) const
 void ParameterServer::take_fetch(const Received& received) {
   if (!of_this_epoch(received)) return;
   const std::int64_t cut = received.message.fields.at("cut");
+  const std::vector<int> slices = take_slices(received.message, args_.layout);
+  // A slice that is on its way is not gone, and what is here of it may be an old replica.
+  if (std::ranges::any_of(slices, [&](int slice) { return missing_.contains(slice); }))
+    return wait_for_slices(received);
   std::vector<NumberedState> states;
-  for (const int slice : take_slices(received.message, args_.layout)) {
+  for (const int slice : slices) {
     const SliceState* state = find_state(slice, cut);
     if (state == nullptr)
       return refuse(received, "gone", fmt::format("slice {} is not here as of clock {}", slice, cut));
@@ -390,6 +408,7 @@ void ParameterServer::answer_status(const Received& received) {
                                                  {"epoch", epoch_},
                                                  {"view", version_},
                                                  {"settled", serving_ && missing_.empty()},
+                                                 {"safe", safe()},
                                                  {"slices", std::move(slices)}}});
 }
 

@@ -113,6 +113,9 @@ class ParameterServer {
   void refuse(const Received& received, const char* code, const std::string& why);
   bool of_this_epoch(const Received& received);
   bool all_here(const Received& request, const std::vector<int>& slices);
+  void wait_for_slices(const Received& request);
+  void forget_spare_copies();
+  bool safe() const;
 
   Args args_;
   std::int64_t version_ = 0;

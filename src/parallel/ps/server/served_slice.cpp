@@ -11,7 +11,7 @@ namespace {
 // A shard has at most four clocks unanswered, so no honest push is further ahead than this.
 constexpr std::int64_t kFarthest = 16;
 constexpr std::size_t kKeptCuts = 2;
-constexpr std::size_t kRememberedRounds = 16;
+constexpr std::int64_t kRememberedRounds = 16;
 
 }  // namespace
 
@@ -34,8 +34,9 @@ ServedSlice::Taken ServedSlice::push(SlicePush push) {
   const int shard = push.shard;  // of several: rounds are complete for all shards at once
   const std::int64_t clock = push.clock;
   if (contains(shard, clock)) {
-    const auto round = left_out_.find(clock);
-    return round != left_out_.end() && round->second[static_cast<std::size_t>(shard)] ? Taken::late : Taken::repeated;
+    const auto round = state_.left_out.find(clock);
+    const bool late = round != state_.left_out.end() && std::ranges::binary_search(round->second, shard);
+    return late ? Taken::late : Taken::repeated;
   }
   if (clock > state_.applied[static_cast<std::size_t>(shard)] + kFarthest) return Taken::too_far;
   // What is wrong with it is found now, before anything has changed.
@@ -150,8 +151,9 @@ bool ServedSlice::complete_round() {
   }
   apply(combined_, rate);
   std::ranges::fill(state_.applied, round + 1);
-  left_out_.insert_or_assign(round, std::move(left_out));
-  if (left_out_.size() > kRememberedRounds) left_out_.erase(left_out_.begin());
+  state_.left_out.erase(state_.left_out.begin(), state_.left_out.lower_bound(round - kRememberedRounds));
+  for (std::size_t shard = 0; shard < left_out.size(); ++shard)
+    if (left_out[shard]) state_.left_out[round].push_back(static_cast<int>(shard));
   waiting_.erase(pushed);
   changed();
   return true;
@@ -275,6 +277,7 @@ void ServedSlice::keep_cut() {
   if (!args_.rules->cuts_at(done) || *std::ranges::max_element(state_.applied) != done) return;
   auto cut = std::make_shared<SliceState>(state_);
   cut->before = nullptr;
+  cut->left_out.clear();
   cut->cuts.clear();
   state_.cuts.insert_or_assign(done, std::move(cut));
 }

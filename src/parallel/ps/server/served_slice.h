@@ -115,10 +115,9 @@ class ServedSlice {
 
   Args args_;
   SliceState state_;
-  RoundChoice choice_;                                  // the newest that was told
-  std::map<std::int64_t, Clock> waiting_;               // by clock
-  std::map<std::int64_t, std::vector<bool>> left_out_;  // of the last rounds: shards that were not waited for
-  std::vector<ShardClock> in_version_;                  // for the audit: what the next one is made of
+  RoundChoice choice_;                     // the newest that was told
+  std::map<std::int64_t, Clock> waiting_;  // by clock
+  std::vector<ShardClock> in_version_;     // for the audit: what the next one is made of
   std::vector<float> combined_;
   std::vector<std::vector<float>> rooms_;
 };

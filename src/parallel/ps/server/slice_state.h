@@ -30,6 +30,9 @@ struct SliceState {
   std::int64_t updates = 0;                // the optimiser's, for its corrections
   std::vector<std::int64_t> applied = {};  // by shard: clocks whose pushes are in the values
   RoundChoice choice = {};                 // by which the last round was completed
+  // Of the last rounds, those that did not wait for all: by clock, the shards whose push is not in the values, and
+  // never will be. Whoever goes on with the slice must not call it taken.
+  std::map<std::int64_t, std::vector<int>> left_out = {};
   // States that are kept for managers, by the clock that all shards had done then; they have none themselves.
   std::map<std::int64_t, std::shared_ptr<const SliceState>> cuts = {};
 

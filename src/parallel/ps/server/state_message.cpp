@@ -26,6 +26,7 @@ void put_states(Message& message, const std::vector<NumberedState>& states, cons
     std::size_t size = layout.state_bytes(slice);
     slices.push_back(
         {{"slice", slice}, {"version", state.version}, {"updates", state.updates}, {"applied", state.applied}});
+    for (const auto& [round, shards] : state.left_out) slices.back()["left_out"].push_back({round, shards});
     if (state.choice.clock >= 0) slices.back()["choice"] = {state.choice.clock, state.choice.shard};
     numbers.push_back(state.values.get());
     for (const SharedFloats& of_optimizer : state.states) numbers.push_back(of_optimizer.get());
@@ -77,6 +78,9 @@ std::vector<NumberedState> take_states(const Message& message, const ServedLayou
                        .applied = entry.at("applied").get<std::vector<std::int64_t>>()};
       if (static_cast<int>(state.applied.size()) != layout.shards)
         fail_runtime("slice {} comes with the clocks of {} shards, not {}", slice, state.applied.size(), layout.shards);
+      if (const auto rounds = entry.find("left_out"); rounds != entry.end())
+        for (const nlohmann::json& round : *rounds)
+          state.left_out[round.at(0).get<std::int64_t>()] = round.at(1).get<std::vector<int>>();
       if (const auto choice = entry.find("choice"); choice != entry.end())
         state.choice = {.clock = choice->at(0), .shard = choice->at(1)};
       state.values = take();

@@ -84,6 +84,29 @@ TEST_F(ClusterManagerTest, LeadsOnWithoutDisturbingAnybody) {
   EXPECT_FALSE(manager.asked_to_end());
 }
 
+// Copies that servers have kept of slices which were moved are needed until then.
+TEST_F(ClusterManagerTest, SaysWhenAllSlicesHaveTheirReplicas) {
+  Mailbox server({.listen = "tcp://127.0.0.1:*"});
+  View view = led_by_another();
+  view.servers[0].address = server.address();
+  registry_.put(std::string(kMembersPrefix) + "s1", to_text(view.servers[0]), 0);
+  leave_cluster(view);
+  lead().offer(at_clock(20), ClusterManager::Offer::clocks);
+  int asked = 0;
+  EXPECT_TRUE(comes([&] {
+    const auto question = server.receive(1ms);
+    if (question && question->message.kind == MessageKind::status) {
+      EXPECT_FALSE(written().safe);
+      ++asked;
+      server.send(question->from,
+                  {.kind = MessageKind::status_answer,
+                   .fields = {{"id", 0}, {"server", "s1"}, {"epoch", asked == 1 ? 2 : 3}, {"safe", asked > 2}}});
+    }
+    return written().safe;
+  }));
+  EXPECT_GE(asked, 3);  // of another epoch, and not yet: neither counts
+}
+
 TEST_F(ClusterManagerTest, KnowsThatTheOneBeforeWasAskedToEnd) {
   View view = led_by_another();
   view.stop_clock = 25;

@@ -91,6 +91,10 @@ TEST_F(ServedSliceTest, BackupWorkersAreNotWaitedForAndTheirsIsLate) {
   EXPECT_EQ(slice.push(push(1, 0, 99)), Taken::late);
   EXPECT_EQ(slice.push(push(0, 0, 2)), Taken::repeated);
   EXPECT_EQ(*slice.state().values, (Values{7, 4}));
+  // Whoever owns the slice next knows it, too.
+  ServedSlice moved({.rules = &rules_, .rule = rule_.get(), .update = update_.get()}, slice.state());
+  EXPECT_EQ(moved.push(push(1, 0, 99)), Taken::late);
+  EXPECT_EQ(moved.push(push(2, 0, 4)), Taken::repeated);
 }
 
 TEST_F(ServedSliceTest, AsyncTakesEachPushAtOnceByItsShare) {

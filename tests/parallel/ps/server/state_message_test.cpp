@@ -32,6 +32,7 @@ TEST(StateMessageTest, CarriesStatesAndWhereAskedTheirHistory) {
   SliceState first = state(1);
   first.before = floats({0, 0.5F});
   first.choice = {.clock = 4, .shard = 1};
+  first.left_out = {{2, {0, 1}}, {3, {1}}};
   first.cuts.emplace(4, std::make_shared<SliceState>(state(20)));
   const SliceState statistic{.values = floats({9}), .version = 1, .applied = {0, 0}};
   Message message;
@@ -45,6 +46,7 @@ TEST(StateMessageTest, CarriesStatesAndWhereAskedTheirHistory) {
   EXPECT_EQ(taken[0].second.version, 7);
   EXPECT_EQ(taken[0].second.updates, 5);
   EXPECT_EQ(taken[0].second.choice, first.choice);
+  EXPECT_EQ(taken[0].second.left_out, first.left_out);
   EXPECT_EQ(taken[0].second.applied, (std::vector<std::int64_t>{5, 6}));
   EXPECT_EQ(*taken[0].second.cuts.at(4)->values, (Numbers{20, 21}));
   EXPECT_EQ(*taken[1].second.values, (Numbers{9}));

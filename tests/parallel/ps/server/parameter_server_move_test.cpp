@@ -1,0 +1,162 @@
+// Slices that move from server to server: nobody is told that they are gone while they are on their way, and until they
+// have arrived, with their replicas, the copies of before are kept.
+#include <chrono>
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "parallel/ps/server/parameter_server.h"
+
+namespace trifold {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kMovedSlices = 24;
+
+struct MovingServer {
+  MovingServer(const std::string& id, const ServedLayout& layout)
+      : mailbox({.listen = "tcp://127.0.0.1:*"}),
+        server({.id = id,
+                .layout = layout,
+                .rule = make_aggregation({}),
+                .update = make_optimizer_update({}),
+                .mailbox = &mailbox}),
+        info{.id = id, .role = "server", .address = mailbox.address()} {}
+
+  Mailbox mailbox;
+  ParameterServer server;
+  MemberInfo info;
+};
+
+class MovingSlices : public ::testing::Test {
+ protected:
+  MovingSlices() {
+    for (int i = 0; i < kMovedSlices; ++i) layout_.tensors.push_back({.name = "t" + std::to_string(i), .elements = 2});
+    layout_.slices = cut_into_slices(layout_.tensors, 2);
+    view_.leader = {.id = "manager", .role = "manager", .address = manager_.address()};
+    for (const char* id : {"a", "b", "c"}) servers_.emplace(id, std::make_unique<MovingServer>(id, layout_));
+  }
+
+  MovingServer& server(const std::string& id) { return *servers_.at(id); }
+
+  // A new epoch of these servers. Without sources it is not settled.
+  void change_to(const std::vector<std::string>& ids, std::vector<std::string> sources = {}) {
+    view_.epoch += 1;
+    view_.servers.clear();
+    for (const std::string& id : ids) view_.servers.push_back(server(id).info);
+    view_.settled = !sources.empty();
+    view_.safe = false;
+    view_.sources = std::move(sources);
+    publish();
+  }
+  void publish() {
+    view_.version += 1;
+    for (const MemberInfo& info : view_.servers) server(info.id).server.follow(view_);
+  }
+  std::vector<SlicePlace> places() const { return place_slices(layout_.tensors, layout_.slices, view_.server_ids()); }
+  std::vector<std::string> owners() const {
+    std::vector<std::string> ids;
+    for (const SlicePlace& place : places()) ids.push_back(view_.servers[static_cast<std::size_t>(place.primary)].id);
+    return ids;
+  }
+  static std::vector<std::string> all_from(const std::string& id) { return std::vector<std::string>(kMovedSlices, id); }
+
+  // They handle what comes until an answer is there; the manager hands out first values.
+  Message ask(const std::string& id, Message question, const std::set<std::string>& awake) {
+    if (!lines_.contains(id)) lines_[id] = client_.connect(server(id).mailbox.address());
+    client_.send(lines_.at(id), question);
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    while (std::chrono::steady_clock::now() < deadline) {
+      pump(awake);
+      if (auto answer = client_.receive(0ms)) return std::move(answer->message);
+    }
+    return {};
+  }
+  void pump(const std::set<std::string>& awake) {
+    if (const auto fetch = manager_.receive(0ms)) manager_.send(fetch->from, first_values(fetch->message));
+    for (const std::string& id : awake) {
+      if (const auto received = server(id).mailbox.receive(1ms)) server(id).server.handle(*received);
+      server(id).server.tick();
+    }
+  }
+  Message first_values(const Message& fetch) const {
+    Message answer{.kind = MessageKind::fetch_answer, .fields = {{"id", 0}, {"epoch", fetch.fields.at("epoch")}}};
+    std::vector<NumberedState> states;
+    for (const int slice : take_slices(fetch, layout_))
+      states.emplace_back(
+          slice, SliceState{.values = std::make_shared<std::vector<float>>(2, 5.0F), .version = 1, .applied = {0}});
+    put_states(answer, states, layout_);
+    return answer;
+  }
+  Message status(const std::string& id, const std::set<std::string>& awake) {
+    return ask(id, {.kind = MessageKind::status, .fields = {{"id", 0}}}, awake);
+  }
+  void settle_all(const std::set<std::string>& awake) {
+    for (const std::string& id : awake)
+      while (!status(id, awake).fields.at("safe").get<bool>()) {
+      }
+  }
+
+  ServedLayout layout_;
+  Mailbox manager_{{.listen = "tcp://127.0.0.1:*"}};
+  Mailbox client_{MailboxOptions{}};
+  std::map<std::string, PeerId> lines_;
+  std::map<std::string, std::unique_ptr<MovingServer>> servers_;
+  View view_;
+};
+
+TEST_F(MovingSlices, WhoAsksForASliceThatIsOnItsWayWaitsForIt) {
+  change_to({"a", "b"}, all_from("manager"));
+  settle_all({"a", "b"});
+  const std::vector<std::string> before = owners();
+  change_to({"a", "b", "c"}, before);
+  int moved = 0;
+  while (owners()[static_cast<std::size_t>(moved)] != "c") ++moved;
+  client_.send(
+      lines_["c"] = client_.connect(server("c").mailbox.address()),
+      {.kind = MessageKind::fetch, .fields = {{"id", 7}, {"epoch", view_.epoch}, {"slices", {moved}}, {"cut", -1}}});
+  // Only c is awake: it has the question, and not the slice.
+  const auto has_it = [&] { return server("c").server.counts().refused > 0 || client_.receive(0ms).has_value(); };
+  for (int i = 0; i < 50; ++i) {
+    pump({"c"});
+    ASSERT_FALSE(has_it());
+  }
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  std::optional<Received> answer;
+  while (!answer && std::chrono::steady_clock::now() < deadline) {
+    pump({"a", "b", "c"});
+    answer = client_.receive(0ms);
+  }
+  ASSERT_TRUE(answer);
+  ASSERT_EQ(answer->message.kind, MessageKind::fetch_answer);
+  EXPECT_EQ(take_states(answer->message, layout_).at(0).first, moved);
+}
+
+// c comes, and before anything has moved it goes again, and a with it.
+TEST_F(MovingSlices, CopiesOfBeforeAreKeptUntilTheNewOnesAreThere) {
+  change_to({"a", "b"}, all_from("manager"));
+  settle_all({"a", "b"});
+  change_to({"a", "b", "c"}, owners());
+  change_to({"b"});
+  EXPECT_EQ(status("b", {"b"}).fields.at("slices").size(), kMovedSlices);
+}
+
+TEST_F(MovingSlices, OnceAllIsSafeOnlyOwnersAndReplicasHaveIt) {
+  change_to({"a", "b"}, all_from("manager"));
+  settle_all({"a", "b"});
+  change_to({"a", "b", "c"}, owners());
+  EXPECT_FALSE(status("c", {"c"}).fields.at("safe").get<bool>());
+  settle_all({"a", "b", "c"});
+  view_.safe = true;
+  publish();
+  std::size_t expected = 0;
+  for (const SlicePlace& place : places()) expected += place.primary == 1 || place.replica == 1 ? 1 : 0;
+  change_to({"b"});
+  EXPECT_LT(expected, kMovedSlices);
+  EXPECT_EQ(status("b", {"b"}).fields.at("slices").size(), expected);
+}
+
+}  // namespace
+}  // namespace trifold
