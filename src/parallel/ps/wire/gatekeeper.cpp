@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <zmq.hpp>
 
+#include "parallel/ps/wire/connection_watch.h"
 #include "parallel/ps/wire/event_descriptor.h"
 #include "runtime/core/error.h"
 
@@ -43,6 +44,7 @@ std::string as_z85(const zmq::message_t& key) {
 
 struct Gatekeeper::Parts {
   zmq::socket_t& watched;
+  ConnectionWatch& watch;
   Refusals& refusals;
   std::set<std::string> trusted = {};
   zmq::socket_t questions = {};  // of ZAP; not open where connections are plain
@@ -53,10 +55,12 @@ struct Gatekeeper::Parts {
   void run() {
     std::vector<zmq::pollitem_t> items = {{nullptr, stop.get(), ZMQ_POLLIN, 0}, {arrivals.handle(), 0, ZMQ_POLLIN, 0}};
     if (questions) items.push_back({questions.handle(), 0, ZMQ_POLLIN, 0});
+    std::chrono::milliseconds wait(-1);
     while (!stop.take()) try {
-        zmq::poll(items, std::chrono::milliseconds(-1));
+        zmq::poll(items, wait);
         if (questions) answer(rest_of(questions));
-        note(rest_of(arrivals));
+        while (note(rest_of(arrivals))) continue;
+        wait = watch.look().value_or(std::chrono::milliseconds(-1));
       } catch (const zmq::error_t& error) {
         if (error.num() == EINTR) continue;
         refusals.note(fmt::format("nobody is let in any more: {}", error.what()));
@@ -84,8 +88,9 @@ struct Gatekeeper::Parts {
                      i + 1 < parts.size() ? zmq::send_flags::sndmore : zmq::send_flags::none);
   }
 
-  void note(const std::vector<zmq::message_t>& event) {
-    if (event.size() != 2 || event[0].size() != sizeof(std::uint16_t) + sizeof(std::uint32_t)) return;
+  // False: there was none.
+  bool note(const std::vector<zmq::message_t>& event) {
+    if (event.size() != 2 || event[0].size() != sizeof(std::uint16_t) + sizeof(std::uint32_t)) return !event.empty();
     std::uint16_t kind = 0;
     std::uint32_t value = 0;
     std::memcpy(&kind, event[0].data(), sizeof kind);
@@ -94,6 +99,7 @@ struct Gatekeeper::Parts {
     switch (kind) {
       case ZMQ_EVENT_ACCEPTED:
         ends_before[value] = handshakes_ended;
+        watch.opened(static_cast<int>(value));
         break;
       case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
         ++handshakes_ended;
@@ -111,6 +117,7 @@ struct Gatekeeper::Parts {
         refusals.note(fmt::format("{}: it ended, or had not shaken hands in time", where));
         break;
       case ZMQ_EVENT_DISCONNECTED:
+        watch.closed(static_cast<int>(value));
         // Of some that speak another protocol ZeroMQ says no more than this.
         if (const auto found = ends_before.find(value); found != ends_before.end()) {
           if (found->second == handshakes_ended) refusals.note(fmt::format("{}: it spoke something else", where));
@@ -120,6 +127,7 @@ struct Gatekeeper::Parts {
       default:
         break;
     }
+    return true;
   }
 
   // By descriptor of an open connection: how many handshakes, of whomever, had come to an end when it began. If none
@@ -130,8 +138,9 @@ struct Gatekeeper::Parts {
 };
 
 Gatekeeper::Gatekeeper(zmq::context_t& context, zmq::socket_t& socket,
-                       const std::optional<std::vector<std::string>>& trusted, Refusals& refusals)
-    : parts_(new Parts{.watched = socket, .refusals = refusals}) {
+                       const std::optional<std::vector<std::string>>& trusted, ConnectionWatch& watch,
+                       Refusals& refusals)
+    : parts_(new Parts{.watched = socket, .watch = watch, .refusals = refusals}) {
   if (trusted) {
     parts_->trusted.insert(trusted->begin(), trusted->end());
     parts_->questions = zmq::socket_t(context, zmq::socket_type::rep);

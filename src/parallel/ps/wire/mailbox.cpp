@@ -7,6 +7,7 @@
 
 #include <zmq.hpp>
 
+#include "parallel/ps/wire/connection_watch.h"
 #include "parallel/ps/wire/event_descriptor.h"
 #include "parallel/ps/wire/frame.h"
 #include "parallel/ps/wire/gatekeeper.h"
@@ -31,6 +32,9 @@ constexpr int kReconnectMs = 100;
 constexpr int kReconnectMostMs = 2000;
 // Messages of a peer that wait here, whatever their size: what is beyond stays with the peer, by TCP's window.
 constexpr int kWaitingHere = 16;
+// ZMQ_ZERO_COPY_RECV, which zmq.h names only in drafts. Small parts would each hold on to the 18 kB that were read with
+// them, which a peer that sends them singly could make a burden.
+constexpr int kZeroCopyReceive = 10;
 constexpr std::size_t kCopied = 2048;  // bytes; sharing costs more below
 constexpr std::size_t kAlignment = 8;
 constexpr const char* kZapDomain = "trifold";
@@ -93,23 +97,29 @@ struct Mailbox::Parts {
   IncomingPeers incoming = IncomingPeers();
   // Sockets go before their context, which waits for what they still send.
   zmq::context_t context = {};
-  zmq::socket_t listener = {};                     // not open: nobody can call here
-  std::vector<Connection> connections = {};        // those made from here
-  ReadySockets ready = ReadySockets(woken.get());  // the listener, connections
-  std::unique_ptr<Gatekeeper> gatekeeper = {};     // goes before the listener
+  zmq::socket_t listener = {};                                    // not open: nobody can call here
+  std::vector<Connection> connections = {};                       // those made from here
+  ConnectionWatch watch;                                          // of the listener's
+  ReadySockets ready = ReadySockets(woken.get(), watch.asked());  // the listener, connections
+  std::unique_ptr<Gatekeeper> gatekeeper = {};                    // goes before the listener
 
-  explicit Parts(MailboxOptions from) : options(std::move(from)) {
+  explicit Parts(MailboxOptions from)
+      : options(std::move(from)), watch(kLargestHead + options.largest_message, waiting_here(), refusals) {
+    if (zmq_ctx_set(context.handle(), kZeroCopyReceive, 0) != 0) throw zmq::error_t();
     if (!options.listen.empty()) listen(tcp_address_from(options.listen));
     watch_sockets();
   }
 
+  int waiting_here() const { return std::min(options.queued_messages, kWaitingHere); }
+
   void configure(zmq::socket_t& socket, const TcpAddress& where) const {
     namespace opt = zmq::sockopt;
     const auto largest = static_cast<std::int64_t>(std::max(options.largest_message, kLargestHead));
-    // Of a part. How many parts a message has nobody bounds: that is left to those who were let in.
+    // Of a part. How much all parts of a message may be, `watch` sees to where others call; not where this one calls
+    // others, who are members with a key that is trusted, or of this machine.
     socket.set(opt::maxmsgsize, largest);
     socket.set(opt::sndhwm, options.queued_messages);
-    socket.set(opt::rcvhwm, std::min(options.queued_messages, kWaitingHere));
+    socket.set(opt::rcvhwm, waiting_here());
     socket.set(opt::linger, kLingerMs);
     socket.set(opt::handshake_ivl, static_cast<int>(options.handshake.count()));
     socket.set(opt::heartbeat_ivl, kPingEveryMs);
@@ -136,7 +146,7 @@ struct Mailbox::Parts {
       listener.set(zmq::sockopt::zap_domain, kZapDomain);
       trusted = options.credentials->trusted;
     }
-    gatekeeper = std::make_unique<Gatekeeper>(context, listener, trusted, refusals);
+    gatekeeper = std::make_unique<Gatekeeper>(context, listener, trusted, watch, refusals);
     try {
       listener.bind(where.text());
     } catch (const zmq::error_t& error) {
@@ -242,7 +252,11 @@ struct Mailbox::Parts {
     more(payload, false);
     std::size_t bytes = head.size() + payload.size();
     std::size_t beyond = 0;
-    for (zmq::message_t part; more(part, false);) ++beyond;
+    for (zmq::message_t part; more(part, false);) {
+      ++beyond;
+      bytes += part.size();
+    }
+    if (is_listener) watch.took(zmq_msg_get(head.handle(), ZMQ_SRCFD), bytes, 2 + beyond);
 
     FrameReading reading;
     if (beyond > 0)
@@ -276,6 +290,7 @@ struct Mailbox::Parts {
         }
         if (taken == Taken::nothing) {
           ready.nothing_from(*socket);
+          if (listener && *socket == 0) watch.found_empty();
           ended = timeout.count() == 0;  // that was a look
         }
         if (taken == Taken::refused && Clock::now() >= deadline) return std::nullopt;

@@ -33,7 +33,7 @@ struct Credentials {
 struct MailboxOptions {
   std::string listen = {};  // "tcp://10.0.0.1:5555", port * for any free one; empty: nobody can call here
   std::optional<Credentials> credentials = {};           // none: plain, and then only loopback addresses are taken
-  std::size_t largest_message = std::size_t{256} << 20;  // bytes; a peer that sends more is cut off
+  std::size_t largest_message = std::size_t{64} << 20;  // bytes; a peer that sends more is cut off
   int queued_messages = 1000;  // to each peer, beyond which send() fails; of each that sends, 16 at most wait here
   bool compress = false;       // payloads by zstd, where that makes them smaller
   std::chrono::milliseconds handshake = std::chrono::seconds(5);  // in which a new peer must have proved itself
@@ -47,7 +47,8 @@ struct Received {
 struct MailboxCounts {
   std::uint64_t sent_bytes = 0;      // of frames
   std::uint64_t received_bytes = 0;  // of those that were taken
-  std::uint64_t refused = 0;         // frames and handshakes; who is cut off for a frame too large is not counted
+  // Frames, handshakes and messages without end; who is cut off for a part too large is not counted.
+  std::uint64_t refused = 0;
 };
 
 class Mailbox {

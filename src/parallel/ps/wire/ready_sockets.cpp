@@ -10,11 +10,12 @@ namespace {
 
 // While some have messages, the others are looked at so often.
 constexpr int kLookEvery = 16;
+constexpr std::size_t kBeforeSockets = 2;  // of what is polled
 
 }  // namespace
 
 void ReadySockets::watch(const std::vector<int>& descriptors) {
-  polled_.resize(1);
+  polled_.resize(kBeforeSockets);
   for (const int descriptor : descriptors) polled_.push_back({descriptor, POLLIN, 0});
   may_have_.assign(descriptors.size(), true);
 }
@@ -32,8 +33,9 @@ bool ReadySockets::wait(std::chrono::milliseconds timeout) {
   const int ready = ::poll(polled_.data(), polled_.size(), static_cast<int>(timeout.count()));
   if (ready < 0 && errno != EINTR) fail_runtime("cannot wait for messages: {}", std::strerror(errno));
   if (ready < 0) return true;
-  for (std::size_t i = 1; i < polled_.size(); ++i)
-    if (polled_[i].revents != 0) may_have_[i - 1] = true;
+  for (std::size_t i = 0; i < may_have_.size(); ++i)
+    if (polled_[i + kBeforeSockets].revents != 0) may_have_[i] = true;
+  if (polled_[1].revents != 0 && !may_have_.empty()) may_have_[0] = true;
   return polled_[0].revents != 0;
 }
 

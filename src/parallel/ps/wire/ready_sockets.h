@@ -14,8 +14,8 @@ namespace trifold {
 
 class ReadySockets {
  public:
-  // `woken` is a descriptor that ends a wait as well.
-  explicit ReadySockets(int woken) : polled_{{woken, POLLIN, 0}} {}
+  // `woken` is a descriptor that ends a wait as well; `asked` one by which somebody wants the first socket to be tried.
+  ReadySockets(int woken, int asked) : polled_{{woken, POLLIN, 0}, {asked, POLLIN, 0}} {}
 
   // The sockets' descriptors (ZMQ_FD), in their order. All may have something.
   void watch(const std::vector<int>& descriptors);
@@ -31,7 +31,7 @@ class ReadySockets {
   bool wait(std::chrono::milliseconds timeout);
 
  private:
-  std::vector<::pollfd> polled_;  // woken, the sockets
+  std::vector<::pollfd> polled_;  // woken, asked, the sockets
   std::vector<bool> may_have_;
   std::size_t turn_ = 0;
   int since_look_ = 0;  // messages

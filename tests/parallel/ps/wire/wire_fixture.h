@@ -11,6 +11,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -56,6 +57,8 @@ class TcpPeer {
     to.sin_port = htons(port_of(address));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(socket_, reinterpret_cast<const ::sockaddr*>(&to), sizeof to), 0) << std::strerror(errno);
+    const int at_once = 1;
+    EXPECT_EQ(::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once), 0) << std::strerror(errno);
   }
   explicit TcpPeer(int socket) : socket_(socket) {}
   TcpPeer(TcpPeer&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
