@@ -108,9 +108,8 @@ TEST_F(NodesThatStop, ByTheDistanceOfTheirModels) {
   EXPECT_GT(distances.size(), 2u);
   for (std::size_t i = 0; i + 1 < distances.size(); ++i) EXPECT_GE(distances[i], 0.02) << i;
   EXPECT_LT(distances.back(), 0.02);
-  EXPECT_EQ(checkpoints().back().filename(),
-            "step-" + std::string(8 - std::to_string(distances.size()).size(), '0') + std::to_string(distances.size()) +
-                ".safetensors");
+  EXPECT_EQ(checkpoints().back().filename(), "step-" + std::string(8 - std::to_string(distances.size()).size(), '0') +
+                                                 std::to_string(distances.size()) + ".safetensors");
 }
 
 TEST_F(NodesThatStop, ByTheirOutputsOnAProbeBatch) {
@@ -127,7 +126,8 @@ TEST_F(NodesThatStop, ByTheirOutputsOnAProbeBatch) {
 
 // Of workers that push once in two steps, and of such that do not wait: the figures are there, and nothing stops.
 TEST_F(NodesThatStop, AreComparedWhereverTheyCanDiffer) {
-  for (const char* plan : {"ps,workers=2,period=2", "ps,workers=2,mode=async", "ps,workers=2,mode=ssp,staleness=1"}) {
+  for (const char* plan : {"ps,workers=2,period=2", "ps,workers=2,rotate=2", "ps,workers=2,mode=async",
+                           "ps,workers=2,mode=ssp,staleness=1"}) {
     Json job = rows_job();
     job["data"].erase("shard");
     job["train"]["epochs"] = 3;

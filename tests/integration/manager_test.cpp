@@ -32,6 +32,11 @@ class ManagerTest : public ClusterFixture {
     return arguments;
   }
 
+  static std::vector<std::string> with_etcd(const EtcdCluster& etcd, std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--etcd", etcd.url(0), "--job", "job"});
+    return arguments;
+  }
+
   // An epoch is evaluated, and the next one under way.
   static void wait_for_epoch(RunningProgram& program) {
     while (program.running() && program.output().find("epoch") == std::string::npos) std::this_thread::sleep_for(1ms);
@@ -85,14 +90,10 @@ TEST_F(ManagerTest, WithoutServersTheJobGoesOnFromItsCheckpoint) {
 TEST_F(ManagerTest, OneThatStandsByTakesOver) {
   if (EtcdCluster::missing() != nullptr) GTEST_SKIP() << EtcdCluster::missing();
   EtcdCluster etcd(1);
-  const auto with_etcd = [&](std::vector<std::string> arguments) {
-    arguments.insert(arguments.end(), {"--etcd", etcd.url(0), "--job", "job"});
-    return arguments;
-  };
-  const std::vector<std::string> managers = with_etcd(manager({"--listen", "tcp://127.0.0.1:*"}));
+  const std::vector<std::string> managers = with_etcd(etcd, manager({"--listen", "tcp://127.0.0.1:*"}));
   const auto first = start(managers);
-  const auto servers = start(2, with_etcd({"server"}));
-  const auto workers = start(2, with_etcd({"worker"}));
+  const auto servers = start(2, with_etcd(etcd, {"server"}));
+  const auto workers = start(2, with_etcd(etcd, {"worker"}));
   wait_for_epoch(*first);
   const auto second = start(managers);
   const auto third = start(managers);
@@ -106,6 +107,22 @@ TEST_F(ManagerTest, OneThatStandsByTakesOver) {
   EXPECT_TRUE(results[0].out.empty() || results[1].out.empty());
   EXPECT_EQ(done["steps"], 160);
   expect_same_losses("job", "whole", 1e-5);
+  expect_good_end(servers);
+  expect_good_end(workers);
+}
+
+// Longer than leases live: everybody is given up at once, and nobody has lost anything.
+TEST_F(ManagerTest, AllComeBackWhenEtcdHasStoodStill) {
+  if (EtcdCluster::missing() != nullptr) GTEST_SKIP() << EtcdCluster::missing();
+  EtcdCluster etcd(1);
+  const auto first = start(with_etcd(etcd, manager({"--listen", "tcp://127.0.0.1:*"})));
+  const auto servers = start(2, with_etcd(etcd, {"server"}));
+  const auto workers = start(2, with_etcd(etcd, {"worker"}));
+  wait_for_epoch(*first);
+  etcd.pause(0);
+  std::this_thread::sleep_for(6s);
+  etcd.go_on(0);
+  expect_as_undisturbed(*first);
   expect_good_end(servers);
   expect_good_end(workers);
 }

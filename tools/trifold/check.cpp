@@ -14,6 +14,7 @@
 #include "layers/layer_figures.h"
 #include "parallel/processes/launch.h"
 #include "parallel/rank_placement.h"
+#include "runtime/ps/partial_sync.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/model_options.h"
 #include "runtime/train/shard_data.h"
@@ -156,6 +157,7 @@ struct CheckCommand {
                                .bn_group = options.bn_group,
                                .classes = loaded.model.classes};
     const std::vector<LayerFigures> rows = layer_figures(build_graph(loaded.model, context, Mode::train));
+    const std::string turns = whole.plan.servers ? turns_of(whole, rows) : "";
     const std::vector<RankRow> ranks = rank_rows(loaded, options, plan, program);
     if (job.json)
       print_json(rows, ranks, plan, placement);
@@ -164,9 +166,19 @@ struct CheckCommand {
     if (options.prepare && !job.json)
       fmt::print("images come as raw bytes and are augmented and normalised on {}\n", options.device->name());
     if (whole.plan.servers && !job.json) fmt::print("a worker's share is shown; {}", describe_division(whole));
+    if (!turns.empty() && !job.json) fmt::print("{}\n", turns);
     for (const RankRow& rank : ranks)
       for (const std::string& text : rank.programs) fmt::print("\n{}:\n{}", rank.name, text);
     std::fflush(stdout);
+  }
+
+  // Which layers are synchronised when; an Error where plan.sync names none such.
+  static std::string turns_of(const Job& job, const std::vector<LayerFigures>& rows) {
+    std::vector<ServedTensor> tensors;
+    for (const LayerFigures& row : rows)
+      if (row.parameters > 0) tensors.push_back({.name = row.id + ".parameters", .elements = row.parameters});
+    assign_turns(tensors, *job.plan.servers, {1}, job.file.string());
+    return describe_turns(std::move(tensors));
   }
 
   static Json regions_of(const RankRow& rank) {

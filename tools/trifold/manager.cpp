@@ -1,12 +1,15 @@
 // trifold manager: leads a job whose servers and workers are started elsewhere, until it is done.
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "cluster_arguments.h"
 #include "commands.h"
 #include "job_arguments.h"
+#include "parallel/ps/registry/registry.h"
 #include "runtime/core/error.h"
 #include "runtime/ps/cluster_host.h"
 #include "runtime/train/trainer.h"
@@ -46,11 +49,35 @@ struct ManagerCommand {
       std::filesystem::create_directories(runs);
       host_options.registry_file = std::filesystem::path(runs) / (run_name + ".registry.json");
     }
+    bool has_led = false;
+    while (true) {
+      const Ended ended = lead(loaded, host_options, run_name, has_led);
+      if (ended == Ended::done) return;
+      has_led = has_led || ended == Ended::lost_the_lead;
+    }
+  }
+
+ private:
+  enum class Ended {
+    done,
+    lost_the_lead,        // its lease has run out: it may stand by again
+    before_it_could_lead  // the registry did not answer: it may try again
+  };
+
+  Ended lead(const Job& loaded, const ClusterHostOptions& host_options, const std::string& run_name, bool again) const {
     ClusterHost host(loaded, host_options);
-    const ClusterHost::Lead lead = host.stand_by(end_by_signals());
+    ClusterHost::Lead lead = ClusterHost::Lead::nothing;
+    std::optional<TrainingState> progress;
+    try {
+      lead = host.stand_by(end_by_signals(), again);
+      if (lead == ClusterHost::Lead::cluster) progress = host.progress();
+    } catch (const Unreachable& error) {
+      spdlog::warn("{}; this manager tries again", error.what());
+      return Ended::before_it_could_lead;
+    }
     if (lead == ClusterHost::Lead::nothing) {
       if (!quiet) fmt::print(stderr, "another manager led the job: nothing is left to do here\n");
-      return;
+      return Ended::done;
     }
     if (!quiet && lead == ClusterHost::Lead::new_job)
       fmt::print(stderr, "waiting for {} servers and {} workers at {}\n", host_options.servers, host_options.workers,
@@ -58,12 +85,13 @@ struct ManagerCommand {
     TrainerOptions options;
     options.runs = runs;
     options.name = name;
-    options.mode = resume ? RunMode::resume : force ? RunMode::overwrite : RunMode::fresh;
+    options.mode = resume ? RunMode::resume : force && !again ? RunMode::overwrite : RunMode::fresh;
     options.progress = !quiet;
     if (lead == ClusterHost::Lead::cluster) {
-      options.takes_over = host.progress();
+      options.takes_over = progress;
       // Lost before anything was done: the job begins again, and its folder may be there.
-      if (!force && RunFolder::holds_run(std::filesystem::path(runs) / run_name)) options.mode = RunMode::resume;
+      const bool begins_again = force && !again;
+      if (!begins_again && RunFolder::holds_run(std::filesystem::path(runs) / run_name)) options.mode = RunMode::resume;
     }
     options.interrupt = &end_by_signals();
     options.make_learner = [&](const Job& checked, std::shared_ptr<const Dataset> train_set) {
@@ -75,12 +103,16 @@ struct ManagerCommand {
       outcome = trainer.run([&](const EpochSummary& epoch) {
         if (job.json) print_epoch(epoch);
       });
-    } catch (...) {
-      host.end();  // what this manager cannot do, no other can; who waits for it may go
-      throw;
+    } catch (const std::exception& error) {
+      const bool lost = host.lost_leadership();
+      host.end();  // what this manager cannot do, no other can; who waits for it may go. Unless others go on
+      if (!lost) throw;
+      spdlog::warn("{}; it stands by", error.what());
+      return Ended::lost_the_lead;
     }
     host.end();
     tell_outcome(outcome, {.json = job.json});
+    return Ended::done;
   }
 };
 

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "parallel/ps/rules/aggregation.h"
 #include "parallel/ps/updates/slice_update.h"
@@ -40,10 +42,16 @@ struct ServerSync {
   double keep = 1;            // share of a gradient that is pushed, the largest; the rest is kept for later pushes
   AggregationArgs rule = {};  // sync and federated
   bool combine = false;       // workers of one host push what the rule makes of theirs, and pull once
+  // Patterns of the layers that are synchronised in every clock; empty and rotate 1: all are. The others take turns in
+  // `rotate` clocks, or, if that is 1, have none; in between workers go on with what they have of them.
+  std::vector<std::string> layers = {};
+  std::int64_t rotate = 1;
   std::optional<FederatedRounds> federated = {};  // none: workers push gradients
 
+  // Whether some of the model is not synchronised in every clock.
+  bool partial() const { return !layers.empty() || rotate > 1; }
   // Whether workers can have values that others do not have.
-  bool nodes_differ() const { return federated || period > 1 || consistency != Consistency::sync; }
+  bool nodes_differ() const { return federated || period > 1 || partial() || consistency != Consistency::sync; }
   // The clients of a round, at least one. Without rounds: all shards.
   std::int64_t shards_a_round() const;
   bool operator==(const ServerSync&) const = default;

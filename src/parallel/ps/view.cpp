@@ -13,11 +13,8 @@ namespace {
 using Json = nlohmann::json;
 
 Json to_json(const MemberInfo& member) {
-  return {{"id", member.id},
-          {"role", member.role},
-          {"address", member.address},
-          {"public_key", member.public_key},
-          {"host", member.host}};
+  return {{"id", member.id},     {"role", member.role},  {"address", member.address}, {"public_key", member.public_key},
+          {"host", member.host}, {"holds", member.holds}};
 }
 
 MemberInfo member_from_json(const Json& json) {
@@ -25,7 +22,8 @@ MemberInfo member_from_json(const Json& json) {
                     .role = text_field(json, "role"),
                     .address = text_field(json, "address"),
                     .public_key = text_field(json, "public_key"),
-                    .host = text_field(json, "host")};
+                    .host = text_field(json, "host"),
+                    .holds = text_field(json, "holds")};
   if (member.id.empty()) fail_runtime("'id' is empty");
   if (member.role != "server" && member.role != "worker" && member.role != "manager")
     fail_runtime("'role' is \"{}\", and not server, worker or manager", member.role);
@@ -86,6 +84,7 @@ std::string to_text(const View& view) {
                {"shard_owners", view.shard_owners}, {"stopped_by", view.stopped_by}, {"begun_by", view.begun_by}};
   for (const HeadOfHost& head : view.heads)
     json["heads"].push_back({{"member", to_json(head.member)}, {"workers", head.workers}});
+  json["served"] = {{"epoch", view.served.epoch}, {"first", view.served.first}, {"servers", view.served.servers}};
   if (!view.leader.id.empty()) json["leader"] = to_json(view.leader);
   if (view.stop_clock) json["stop_clock"] = *view.stop_clock;
   if (view.safe) json["safe"] = true;
@@ -104,6 +103,10 @@ View view_from_text(const std::string& text) {
               .workers = texts_field(json, "workers"),
               .shard_owners = texts_field(json, "shard_owners"),
               .stopped_by = text_field(json, "stopped_by")};
+    const Json& served = object_field(json, "served");
+    view.served = {.epoch = integer_field(served, "epoch"),
+                   .first = flag_field(served, "first"),
+                   .servers = texts_field(served, "servers")};
     for (const Json& server : array_field(json, "servers")) view.servers.push_back(member_from_json(server));
     if (json.contains("heads"))
       for (const Json& head : array_field(json, "heads"))

@@ -22,6 +22,8 @@ struct MemberInfo {
   std::string address = {};     // where it listens; of workers: where it sums for others of its host, or empty
   std::string public_key = {};  // with credentials
   std::string host = {};        // of workers: those that say the same share a machine
+  // Of servers that come back: the View::begun_by of the job whose slices they still hold; empty: they hold nothing.
+  std::string holds = {};
 
   bool operator==(const MemberInfo&) const = default;
 };
@@ -35,6 +37,15 @@ struct HeadOfHost {
   std::vector<std::string> workers = {};  // ids, its own among them
 
   bool operator==(const HeadOfHost&) const = default;
+};
+
+// The last epoch in which pushes were taken, and by whom: what was acknowledged then only they can have.
+struct ServedEpoch {
+  std::int64_t epoch = 0;                 // 0: there was none yet
+  bool first = false;                     // none was before it: it began with the first values
+  std::vector<std::string> servers = {};  // ids
+
+  bool operator==(const ServedEpoch&) const = default;
 };
 
 struct View {
@@ -52,6 +63,7 @@ struct View {
   // members know of before counts for nothing.
   std::string begun_by = {};
   std::vector<MemberInfo> servers = {};
+  ServedEpoch served = {};                      // this one, once it is settled
   std::vector<std::string> sources = {};        // by slice: id of the server (or manager) that has its newest state
   std::vector<std::string> workers = {};        // ids
   std::vector<std::string> shard_owners = {};   // by shard of the data: a worker's id; empty: nobody yet

@@ -189,6 +189,10 @@ Json rule_json(const AggregationArgs& rule) {
   return json;
 }
 
+Json partial_json(const ServerSync& sync) {
+  return {{"layers", sync.layers}, {"rotate", sync.rotate}};
+}
+
 Json federated_json(const ServerSync& sync) {
   const FederatedRounds& rounds = *sync.federated;
   const FederatedArgs& update = rounds.update;
@@ -204,6 +208,7 @@ Json federated_json(const ServerSync& sync) {
     if (update.server != "fedadagrad") json["beta2"] = update.beta2;
     json["tau"] = update.tau;
   }
+  json.update(partial_json(sync));
   json.update(rule_json(sync.rule));
   return json;
 }
@@ -216,6 +221,7 @@ Json servers_json(const ServerSync& sync) {
                {"keep", sync.keep},      {"combine", sync.combine ? "host" : "none"}};
   if (sync.consistency == Consistency::ssp) json["staleness"] = sync.staleness;
   if (sync.consistency == Consistency::sync) json["backup"] = sync.backup;
+  json.update(partial_json(sync));
   json.update(rule_json(sync.rule));
   return json;
 }

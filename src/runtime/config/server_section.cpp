@@ -36,6 +36,20 @@ Field combine_field() {
           .help = "host: workers of one machine push their mean as one, and pull once; in rounds of a mean"};
 }
 
+Fields partial_fields() {
+  return {
+      {.name = "layers",
+       .kind = FieldKind::texts,
+       .fallback = std::vector<std::string>(),
+       .help = "patterns of layers (\"conv*\") that are synchronised every time, where not all are; the others are at "
+               "the end of an epoch, of federated rounds at the end of the job"},
+      {.name = "rotate",
+       .fallback = std::int64_t{1},
+       .minimum = 1,
+       .help = "of the layers that 'layers' does not name (all, without it), another share of one in so many is "
+               "synchronised each time; workers go on alone with the rest"}};
+}
+
 Fields rule_fields(const char* fallback) {
   const AggregationArgs defaults;
   return {{.name = "rule",
@@ -81,6 +95,14 @@ AggregationArgs read_rule(const ObjectValues& sync, std::int64_t pushes) {
     fail_field(sync, "rule", *sync.node, "krum sees through {} that lie among {} or more, and a round has {}",
                rule.byzantine, 2 * rule.byzantine + 3, pushes);
   return rule;
+}
+
+void read_partial(const ObjectValues& object, ServerSync& sync) {
+  sync.layers = object.values.texts("layers");
+  sync.rotate = object.values.integer("rotate");
+  if (sync.partial() && sync.rule.rule == "krum")
+    fail_field(object, sync.rotate > 1 ? "rotate" : "layers", *object.node,
+               "krum chooses among whole models: leave it out, or set 'rule' to another");
 }
 
 // Only what all shards of a round push, and a mean of it, can be made in parts.
@@ -132,6 +154,7 @@ ServerSync read_ps(const ObjectValues& object) {
                "where most pushes leave most numbers out, their {} is 0: set 'keep' to 1, or 'rule' to \"mean\"",
                sync.rule.rule);
   sync.combine = read_combine(object, sync);
+  read_partial(object, sync);
   return sync;
 }
 
@@ -156,6 +179,7 @@ ServerSync read_federated(const ObjectValues& object) {
                                                .proximal = values.number("proximal")}};
   sync.rule = read_rule(object, sync.shards_a_round());
   sync.combine = read_combine(object, sync);
+  read_partial(object, sync);
   return sync;
 }
 
@@ -246,6 +270,7 @@ ObjectType ps_sync_type() {
            .maximum = 1,
            .help = "share of a gradient that is pushed, the largest; the rest is pushed later"},
           combine_field()}};
+  for (Field& field : partial_fields()) type.fields.push_back(std::move(field));
   for (Field& field : rule_fields("mean")) type.fields.push_back(std::move(field));
   return type;
 }
@@ -287,6 +312,7 @@ ObjectType federated_sync_type() {
                  number("beta2", defaults.beta2, 0, 0.999999, "of the mean of their squares"),
                  number("tau", defaults.tau, 1e-12, std::nullopt, "keeps small squares from counting too much"),
                  number("proximal", 0, 0, std::nullopt, "FedProx's mu: pulls clients back to where they started")}};
+  for (Field& field : partial_fields()) type.fields.push_back(std::move(field));
   for (Field& field : rule_fields("weighted_mean")) type.fields.push_back(std::move(field));
   return type;
 }

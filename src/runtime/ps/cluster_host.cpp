@@ -70,10 +70,11 @@ struct ClusterHost::Parts {
 
   // --- who leads, and what
 
-  Lead stand_by(const std::atomic<bool>& interrupt) {
+  Lead stand_by(const std::atomic<bool>& interrupt, bool again) {
     const auto registry = open_registry();
-    if (!store && !win_election(*registry, interrupt)) return Lead::nothing;
+    if (!store && !win_election(*registry, interrupt, again)) return Lead::nothing;
     const auto begun = registry->get(kJobName);
+    if (again && !begun) return Lead::nothing;
     if (begun && registry->get(kViewName)) {
       spdlog::info("there is a cluster of this job already: looking who lives");
       wait_for_renewals(interrupt);
@@ -84,19 +85,19 @@ struct ClusterHost::Parts {
     if (goes_on && begun->text != to_json_text(job))
       fail_input("{}: the cluster at hand trains another job of this name: give this one another", job.file.string());
     if (goes_on) return Lead::cluster;
+    if (again) fail_runtime("all servers are gone; resume the run from its last checkpoint to go on");
     forget_job(*registry);  // all its servers are gone, and the model with them
     registry->put(kJobName, to_json_text(job));
     begins = true;
     return Lead::new_job;
   }
 
-  // False: the job was done meanwhile, or it was interrupted.
-  bool win_election(Registry& registry, const std::atomic<bool>& interrupt) {
+  // False: the job was done meanwhile, or it was interrupted. waited: an end of the job that is found is this one's.
+  bool win_election(Registry& registry, const std::atomic<bool>& interrupt, bool waited) {
     membership = std::make_unique<Membership>(MembershipOptions{.self = self, .wake = [this] { mailbox.wake(); }},
                                               [this] { return options.access.open_registry(); });
     if (!join_patiently(*membership, &interrupt)) return false;
     const Election election(self);
-    bool waited = false;
     while (!interrupt) {
       try {
         if (!membership->lease_valid() && !join_patiently(*membership, &interrupt)) return false;
@@ -113,6 +114,8 @@ struct ClusterHost::Parts {
         if (!std::exchange(waited, true)) spdlog::info("another manager leads the job: this one stands by");
       } catch (const Unreachable& error) {
         spdlog::warn("{}", error.what());
+      } catch (const Error&) {
+        if (membership->lease_valid()) throw;  // else it has just run out: joined anew, this manager may try again
       }
     }
     membership->leave();
@@ -132,9 +135,12 @@ struct ClusterHost::Parts {
     }
   }
 
+  // Whether somebody has the model: a server of it, or one that was given up and has come back.
   static bool lives(const View& view, Registry& registry) {
-    return !view.over && std::ranges::any_of(view.servers, [&](const MemberInfo& server) {
-      return registry.get(kMembersPrefix + server.id).has_value();
+    return !view.over && std::ranges::any_of(registry.list(kMembersPrefix), [&](const RegistryEntry& entry) {
+      const MemberInfo member = member_from_text(entry.text);
+      return std::ranges::find(view.servers, member.id, &MemberInfo::id) != view.servers.end() ||
+             (!view.begun_by.empty() && member.holds == view.begun_by);
     });
   }
 
@@ -171,7 +177,8 @@ struct ClusterHost::Parts {
                              .backup = static_cast<int>(plan.sync.backup),
                              .combine = plan.sync.combine,
                              .on_view = [this](const View& view) { client->set_view(view); },
-                             .leads = std::move(leads)});
+                             .leads = std::move(leads),
+                             .on_failure = [this](const std::string& why) { client->stop(why); }});
     for (int i = 0; i < options.servers; ++i) start(options.server_command, fmt::format("server {}", i + 1), {});
     for (int i = 0; i < options.workers; ++i)
       start(options.worker_command, fmt::format("worker {}", i + 1), gpus_of_worker(i, options.gpus_each));
@@ -279,8 +286,8 @@ ClusterHost::ClusterHost(const Job& job, ClusterHostOptions options)
     : parts_(std::make_unique<Parts>(job, std::move(options))) {}
 ClusterHost::~ClusterHost() = default;
 
-ClusterHost::Lead ClusterHost::stand_by(const std::atomic<bool>& interrupt) {
-  return parts_->stand_by(interrupt);
+ClusterHost::Lead ClusterHost::stand_by(const std::atomic<bool>& interrupt, bool again) {
+  return parts_->stand_by(interrupt, again);
 }
 
 std::optional<TrainingState> ClusterHost::progress() const {
@@ -312,6 +319,10 @@ void ClusterHost::keep_progress(const TrainingState& state) {
 
 void ClusterHost::end() {
   parts_->end();
+}
+
+bool ClusterHost::lost_leadership() const {
+  return parts_->manager && parts_->manager->lost_leadership();
 }
 
 std::string ClusterHost::address() const {

@@ -46,8 +46,9 @@ class ClusterHost final : public ClusterSide {
     cluster,  // of a job that had begun, or was about to, when its manager was lost
     nothing,  // the job was done, by another manager, or standing by was interrupted
   };
-  // Waits until this manager leads, and finds out what. Before open(); who starts its members itself need not.
-  Lead stand_by(const std::atomic<bool>& interrupt);
+  // Waits until this manager leads, and finds out what. Before open(); who starts its members itself need not. again:
+  // it has led this job before, so a registry that does not know it says that it is done.
+  Lead stand_by(const std::atomic<bool>& interrupt, bool again = false);
   // Of a cluster that lives: where its last manager stood. Null: at the beginning.
   std::optional<TrainingState> progress() const;
 
@@ -58,6 +59,8 @@ class ClusterHost final : public ClusterSide {
 
   // The job is done: members go. What was started and does not is killed.
   void end();
+  // The cluster goes on, perhaps led by another: this manager's lease has run out.
+  bool lost_leadership() const;
 
   std::string address() const;
 

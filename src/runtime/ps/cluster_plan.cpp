@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/core/error.h"
+#include "runtime/ps/partial_sync.h"
 
 namespace trifold {
 namespace {
@@ -80,6 +81,11 @@ ServicePlan plan_service(const Job& job, std::vector<ServedTensor> tensors, std:
   for (ServedTensor& tensor : plan.tensors) tensor.keeps = kept_of(tensor, job);
   plan.cut_every = {steps_per_epoch};
   if (job.train.checkpoint.every_steps > 0) plan.cut_every.push_back(job.train.checkpoint.every_steps);
+  // Workers then have nothing that servers lack: a cut, of an epoch or a checkpoint, is all of the model. Rounds of
+  // clients are each an epoch, so there it is at the end.
+  const bool rounds = plan.sync.federated.has_value();
+  const std::vector<std::int64_t> end = {std::max<std::int64_t>(1, steps_per_epoch * job.train.epochs)};
+  assign_turns(plan.tensors, plan.sync, rounds ? end : plan.cut_every, job.file.string());
   return plan;
 }
 
@@ -90,7 +96,10 @@ std::string to_text(const ServicePlan& plan) {
                        {"elements", tensor.elements},
                        {"trained", tensor.trained},
                        {"keeps", tensor.keeps},
-                       {"decays", tensor.decays}});
+                       {"decays", tensor.decays},
+                       {"every", tensor.turns.every},
+                       {"turn", tensor.turns.turn},
+                       {"all_before", tensor.turns.all_before}});
   return nlohmann::json{{"tensors", std::move(tensors)}, {"cut_every", plan.cut_every}}.dump();
 }
 
@@ -103,7 +112,10 @@ ServicePlan service_from_text(const Job& job, const std::string& text) {
                               .elements = tensor.at("elements"),
                               .trained = tensor.at("trained"),
                               .keeps = tensor.at("keeps"),
-                              .decays = tensor.at("decays")});
+                              .decays = tensor.at("decays"),
+                              .turns = {.every = tensor.at("every"),
+                                        .turn = tensor.at("turn"),
+                                        .all_before = tensor.at("all_before").get<std::vector<std::int64_t>>()}});
     plan.cut_every = json.at("cut_every").get<std::vector<std::int64_t>>();
   } catch (const nlohmann::json::exception& error) {
     fail_runtime("the registry's plan of the servers cannot be read: {}", error.what());

@@ -21,15 +21,16 @@ LocalTraining::LocalTraining(std::vector<ServedTensor> tensors, LocalTrainingArg
   }
 }
 
-void LocalTraining::begin(ParameterExchange& servers) {
+void LocalTraining::begin(ParameterExchange& servers, const std::vector<bool>& from_servers) {
   const std::vector<float> initial = args_.optimizer ? args_.optimizer->initial_states() : std::vector<float>{};
   for (std::size_t i = 0; i < local_.size(); ++i) {
     Tensor& local = local_[i];
+    for (std::size_t k = 0; k < local.states.size(); ++k) std::ranges::fill(local.states[k], initial[k]);
+    if (!from_servers[i]) continue;
     const bool given = servers.need_parameter(static_cast<int>(i), local.first);
     TRIFOLD_CHECK(given, "a round begins with values of the servers");
     local.values = local.first;
     std::ranges::fill(local.sum, 0.0F);
-    for (std::size_t k = 0; k < local.states.size(); ++k) std::ranges::fill(local.states[k], initial[k]);
   }
   steps_ = 0;
 }
@@ -74,8 +75,9 @@ void LocalTraining::gradient_ready(int tensor, std::span<const float> values) {
 }
 
 // In the order of a backward pass, as servers and the network are used to.
-void LocalTraining::end(ParameterExchange& servers) {
+void LocalTraining::end(ParameterExchange& servers, const std::vector<bool>& pushed) {
   for (std::size_t i = local_.size(); i-- > 0;) {
+    if (!pushed[i]) continue;
     Tensor& local = local_[i];
     if (tensors_[i].trained && args_.optimizer)
       for (std::size_t k = 0; k < local.sum.size(); ++k) local.sum[k] = local.values[k] - local.first[k];

@@ -17,7 +17,7 @@ struct LocalTrainingArgs {
   // Null: plain steps along the gradients, whose sum is pushed (period); the optimiser is the servers'. Else the
   // client's optimiser, which begins anew in every round, and the change of the model is pushed (federated).
   std::shared_ptr<const SliceUpdate> optimizer = {};
-  // FedProx (Li et al. 2020): mu times the way from the round's first values is added to each gradient.
+  // FedProx (Li et al. 2020): mu times the way from the servers' values is added to each gradient.
   double proximal = 0;
 };
 
@@ -25,10 +25,11 @@ class LocalTraining final : public ParameterExchange {
  public:
   LocalTraining(std::vector<ServedTensor> tensors, LocalTrainingArgs args);
 
-  // A round: begin, any number of steps of the model with this as its exchange, end.
-  void begin(ParameterExchange& servers);
+  // A round: begin, any number of steps of the model with this as its exchange, end. By tensor: whether it begins with
+  // the servers' values, or goes on from this training's own; and whether what came of it is pushed, or kept.
+  void begin(ParameterExchange& servers, const std::vector<bool>& from_servers);
   void next_step(double rate);  // before each of them
-  void end(ParameterExchange& servers);
+  void end(ParameterExchange& servers, const std::vector<bool>& pushed);
 
   std::vector<std::vector<float>> values() const;  // by tensor, as they are now
 
@@ -37,9 +38,9 @@ class LocalTraining final : public ParameterExchange {
 
  private:
   struct Tensor {
-    std::vector<float> first;  // as the round began
+    std::vector<float> first;  // as the servers had it
     std::vector<float> values;
-    std::vector<float> sum;  // of gradients; or what the optimiser is given
+    std::vector<float> sum;  // of gradients since then; or what the optimiser is given
     std::vector<std::vector<float>> states;
   };
 

@@ -25,13 +25,14 @@ ModelWork::ModelWork(const Job& job, std::shared_ptr<const Dataset> training_set
       clocks_per_epoch_(clocks_per_epoch(job, training_set->size())),
       data_(job, training_set),
       own_(job_of_shard(job, *training_set)),
-      model_(own_, nullptr, Updates::elsewhere) {
+      model_(own_, nullptr, Updates::elsewhere),
+      tensors_(plan_service(job, model_.served_tensors(), clocks_per_epoch_).tensors),
+      partial_(job_.plan.servers->partial()) {
   const ServerSync& sync = *job_.plan.servers;
   if (sync.federated)
-    local_.emplace(tensors(), LocalTrainingArgs{.optimizer = make_optimizer_update(job_.train.optimizer),
-                                                .proximal = sync.federated->proximal});
-  else if (sync.period > 1)
-    local_.emplace(tensors(), LocalTrainingArgs{});
+    local_args_ = {.optimizer = make_optimizer_update(job_.train.optimizer), .proximal = sync.federated->proximal};
+  else if (sync.period > 1 || partial_)
+    local_args_.emplace();
   model_.exchange_with(&route_);
   if (job_.train.stop.output_kl > 0)
     probe_ = make_evaluation_loader(own_, open_split(job_, Split::test), model_.batch_share())->next();
@@ -50,7 +51,20 @@ std::int64_t ModelWork::steps_of_clock(int shard) const {
   return sync.federated ? sync.federated->local_epochs * data_.steps_per_epoch(shard) : sync.period;
 }
 
+ModelWork::Local& ModelWork::local_of(int shard) {
+  return locals_.try_emplace(partial_ ? shard : 0, tensors_, *local_args_).first->second;
+}
+
+// What was synchronised since the shard's last clock. One that does a clock again has lost its own.
+bool ModelWork::needs(int shard, std::int64_t clock, int tensor) const {
+  if (!partial_) return true;
+  const auto local = locals_.find(shard);
+  if (local == locals_.end() || local->second.clock < 0 || local->second.clock >= clock) return true;
+  return tensors_[static_cast<std::size_t>(tensor)].turns.next(local->second.clock) < clock;
+}
+
 void ModelWork::give_up(int shard) {
+  if (partial_) locals_.erase(shard);
   streams_.erase(shard);
   left_with_.erase(shard);
 }
@@ -60,12 +74,12 @@ ShardWork::Result ModelWork::compute(int shard, std::int64_t clock, ParameterExc
   left_with_.erase(shard);
   if (!compares_after(clock)) return result;
   std::vector<std::vector<float>>& values = left_with_[shard];
-  if (local_) {
-    values = local_->values();
+  if (local_args_) {
+    values = local_of(shard).training.values();
   } else {
-    const std::vector<ServedTensor> held = tensors();  // what it worked with, which others may have moved on since
-    for (std::size_t i = 0; i < held.size(); ++i)
-      model_.read(static_cast<int>(i), values.emplace_back(static_cast<std::size_t>(held[i].elements)));
+    // What it worked with, which others may have moved on since.
+    for (std::size_t i = 0; i < tensors_.size(); ++i)
+      model_.read(static_cast<int>(i), values.emplace_back(static_cast<std::size_t>(tensors_[i].elements)));
   }
   return result;
 }
@@ -97,18 +111,26 @@ std::vector<float> ModelWork::outputs_with(const std::vector<std::vector<float>>
 }
 
 ShardWork::Result ModelWork::train(int shard, std::int64_t clock, ParameterExchange& exchange) {
+  if (!local_args_) return step(shard, clock, clock, exchange);
+  std::vector<bool> from_servers, pushed;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    from_servers.push_back(needs(shard, clock, static_cast<int>(i)));
+    pushed.push_back(tensors_[i].turns.at(clock));
+  }
+  Local& local = local_of(shard);
+  local.clock = -1;  // until it is whole
+  local.training.begin(exchange, from_servers);
   const std::int64_t steps = steps_of_clock(shard);
-  if (!local_) return step(shard, clock, clock, exchange);
-  local_->begin(exchange);
   Result sum;
   for (std::int64_t i = 0; i < steps; ++i) {
-    local_->next_step(learning_rate(clock));
-    const Result one = step(shard, clock * steps + i, clock, *local_);
+    local.training.next_step(learning_rate(clock));
+    const Result one = step(shard, clock * steps + i, clock, local.training);
     sum.loss += one.loss / static_cast<double>(steps);
     sum.correct += one.correct;
     sum.samples += one.samples;
   }
-  local_->end(exchange);
+  local.training.end(exchange, pushed);
+  local.clock = clock;
   return sum;
 }
 

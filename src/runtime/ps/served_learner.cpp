@@ -82,7 +82,7 @@ std::vector<SliceState> ServedLearner::first_states() const {
     };
     SliceState state{.values = part(floats_of(*named)),
                      .version = 1,
-                     .updates = steps_,
+                     .updates = tensor.turns.count_before(steps_),
                      .applied = std::vector<std::int64_t>(static_cast<std::size_t>(layout_.shards), steps_)};
     for (std::size_t i = 0; tensor.trained && i < state_names_.size(); ++i) {
       const auto loaded = loaded_.find(state_name(tensor.name, state_names_[i]));

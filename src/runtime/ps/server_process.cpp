@@ -1,6 +1,8 @@
 #include "runtime/ps/server_process.h"
 
 #include <chrono>
+#include <map>
+#include <utility>
 
 #include <spdlog/spdlog.h>
 
@@ -32,9 +34,17 @@ bool job_is_gone(const ClusterAccess& access) {
   return false;
 }
 
+// What a server that was given up for lost comes back with: nobody may have anything newer.
+struct Kept {
+  std::string begun_by = {};          // the job that it belongs to
+  std::vector<std::string> ids = {};  // that the server has had in it
+  std::map<int, SliceState> held = {};
+};
+
 // One time in the cluster, from joining to leaving or being given up. True: the job is over.
-bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox& mailbox) {
+bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox& mailbox, Kept& kept) {
   MemberInfo self{.id = new_member_id("server"), .role = "server", .address = mailbox.address()};
+  if (!kept.held.empty()) self.holds = kept.begun_by;
   if (const auto credentials = options.access.credentials()) self.public_key = credentials->own.public_key;
   const std::unique_ptr<AuditLog> audit =
       options.audit.empty() ? nullptr : std::make_unique<AuditLog>(options.audit, self.id);
@@ -45,7 +55,9 @@ bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox
                           .update = plan.update(),
                           .half_answers = plan.sync.half,
                           .mailbox = &mailbox,
-                          .audit = audit.get()});
+                          .audit = audit.get(),
+                          .former_ids = kept.ids,
+                          .held = std::exchange(kept.held, {})});
   Membership membership(
       {.self = self, .valid_while_unreachable = options.access.etcd.empty(), .wake = [&mailbox] { mailbox.wake(); }},
       [&] { return options.access.open_registry(); });
@@ -54,7 +66,8 @@ bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox
     membership.leave();
     return true;
   }
-  std::string begun_by;  // the job that this server takes part in; what was there before it joined may be another
+  // The job that this server takes part in; what was there before it joined may be another.
+  std::string begun_by = kept.begun_by;
   while (options.interrupt == nullptr || !options.interrupt->load()) {
     if (const auto view = membership.view()) {
       if (view->over) {
@@ -65,6 +78,7 @@ bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox
       if (!begun_by.empty() && view->begun_by != begun_by) {
         spdlog::warn("the job was begun anew; {} joins anew, with nothing", self.id);
         membership.leave();
+        kept = {};
         return false;
       }
       if (!begun_by.empty()) server.follow(*view);
@@ -73,7 +87,10 @@ bool serve(const ServerProcessOptions& options, const ServicePlan& plan, Mailbox
     for (int taken = 0;; ++taken) {
       // Whoever may have been given up for lost answers nobody: another may own its slices.
       if (!membership.lease_valid() || server.deposed()) {
-        spdlog::warn("{} was given up for lost; it joins anew, with nothing", self.id);
+        spdlog::warn("{} was given up for lost; it joins anew, with what it holds", self.id);
+        kept.begun_by = begun_by;
+        kept.ids.push_back(self.id);
+        kept.held = server.give_up();
         return false;
       }
       if (!received) break;
@@ -96,7 +113,8 @@ void run_server(const ServerProcessOptions& options) {
   const ServicePlan plan = service_from_text(job, wait_for_text(options.access, kServiceName, kPatienceForManager));
   Mailbox mailbox({.listen = options.listen, .credentials = options.access.credentials()});
   spdlog::info("server at {}", mailbox.address());
-  while (!serve(options, plan, mailbox)) {
+  Kept kept;
+  while (!serve(options, plan, mailbox, kept)) {
   }
 }
 

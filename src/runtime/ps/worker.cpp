@@ -28,6 +28,7 @@ class Worker::ClockExchange final : public ParameterExchange {
 
   bool need_parameter(int tensor, std::span<float> values) override {
     const auto index = static_cast<std::size_t>(tensor);
+    TRIFOLD_CHECK(worker_.pulled_[index], "'{}' was not pulled", worker_.tensors_[index].name);
     worker_.wait_for_values(worker_.tickets_[index]);
     const std::vector<float>& pulled = (*worker_.staging_)[index];
     TRIFOLD_CHECK(values.size() == pulled.size(), "{} numbers, not {}", values.size(), pulled.size());
@@ -136,6 +137,7 @@ bool Worker::takes_over(const std::vector<int>& owned) {
   for (const int shard : owned) {
     const std::int64_t clock = applied.at(static_cast<std::size_t>(shard));
     if (!clocks_.emplace(shard, clock).second) continue;
+    forget_pull();                    // it may need more than the others
     report(shard, clock - 1, {}, 0);  // what was done before us counts as done
     if (work_.compares_after(clock - 1)) report_difference(shard, clock - 1, std::nullopt);  // that model is gone
   }
@@ -183,7 +185,8 @@ std::optional<std::int64_t> Worker::clock_to_compare() const {
 void Worker::compare_models(std::int64_t clock) {
   bool pulled = false;
   try {
-    if (pulled_clock_ != clock + 1) begin_pull(uncompared_.begin()->first, clock + 1);
+    if (pulled_clock_ != clock + 1 || std::ranges::count(pulled_, false) > 0)
+      begin_pull(uncompared_.begin()->first, clock + 1, true);
     for (const ServerTicket& ticket : tickets_) wait_for_values(ticket);
     pulled = true;
   } catch (const Interrupted&) {
@@ -214,12 +217,23 @@ bool Worker::beyond_end(std::int64_t clock) {
   return clock >= end_clock(view_);
 }
 
-void Worker::begin_pull(int shard, std::int64_t clock) {
+void Worker::begin_pull(int shard, std::int64_t clock, bool whole) {
   std::vector<PullInto> wanted;
-  for (std::size_t i = 0; i < tensors_.size(); ++i)
-    wanted.push_back({.tensor = static_cast<int>(i), .values = (*staging_)[i], .keeps = staging_});
-  tickets_ = client_.pull(shard, clock, wanted);
+  pulled_.clear();
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    pulled_.push_back(whole || any_needs(shard, clock, static_cast<int>(i)));
+    if (pulled_[i]) wanted.push_back({.tensor = static_cast<int>(i), .values = (*staging_)[i], .keeps = staging_});
+  }
+  const std::vector<ServerTicket> tickets = client_.pull(shard, clock, wanted);
+  tickets_.assign(tensors_.size(), ServerTicket());
+  for (std::size_t i = 0; i < wanted.size(); ++i) tickets_[static_cast<std::size_t>(wanted[i].tensor)] = tickets[i];
   pulled_clock_ = clock;
+}
+
+// Where one pull is for all shards, any of them.
+bool Worker::any_needs(int shard, std::int64_t clock, int tensor) const {
+  if (options_.pulls_every_shard) return work_.needs(shard, clock, tensor);
+  return std::ranges::any_of(clocks_, [&](const auto& entry) { return work_.needs(entry.first, clock, tensor); });
 }
 
 void Worker::wait_for_values(const ServerTicket& ticket) {
@@ -237,6 +251,7 @@ void Worker::forget_pull() {
   staging_ = std::make_shared<Staging>();
   for (const ServedTensor& tensor : tensors_) staging_->emplace_back(static_cast<std::size_t>(tensor.elements));
   tickets_.clear();
+  pulled_.clear();
   pulled_clock_.reset();
 }
 

@@ -41,8 +41,11 @@ class ShardWork {
   virtual double learning_rate(std::int64_t clock) const = 0;
   // Samples behind what a shard pushes, against the other shards'.
   virtual double weight(int shard) const = 0;
-  // A pure function of the arguments and of what `exchange` gives, which is asked for every tensor, and handed every
-  // one. It may be called again with the same arguments, after it has thrown what `exchange` did.
+  // Whether compute() of this clock will ask for a tensor. If not, the shard goes on with what it has of it.
+  virtual bool needs(int /*shard*/, std::int64_t /*clock*/, int /*tensor*/) const { return true; }
+  // A function of the arguments and of what `exchange` gives, which is asked for every tensor that is needed, and
+  // handed every one whose turn it is. It may be called again with the same arguments, after it has thrown what
+  // `exchange` did.
   virtual Result compute(int shard, std::int64_t clock, ParameterExchange& exchange) = 0;
   // Whether it can go on after `exchange` has thrown. If not, all tensors are there before it is called.
   virtual bool can_be_interrupted() const { return true; }
@@ -90,7 +93,8 @@ class Worker {
   void do_clock(int shard);
   std::optional<std::int64_t> clock_to_compare() const;
   void compare_models(std::int64_t clock);
-  void begin_pull(int shard, std::int64_t clock);
+  void begin_pull(int shard, std::int64_t clock, bool whole = false);
+  bool any_needs(int shard, std::int64_t clock, int tensor) const;
   void wait_for_values(const ServerTicket& ticket);
   void check_shards();
   void forget_pull();
@@ -106,6 +110,7 @@ class Worker {
   std::map<int, std::int64_t> uncompared_;  // by shard of ours: the clock after which its model is to be compared
   std::shared_ptr<Staging> staging_;
   std::vector<ServerTicket> tickets_;         // by tensor: of the last pull
+  std::vector<bool> pulled_;                  // by tensor: whether it was a part of that
   std::optional<std::int64_t> pulled_clock_;  // that the staging is for
   ClientCounts reported_;                     // as of the last report
 

@@ -241,7 +241,7 @@ TEST(Job, TheResolvedServersLoadAsEqualServers) {
         "federated,clients=20,fraction=0.1,local_epochs=5,servers=2,wire=fp16,server_momentum=0.9,proximal=0.01",
         "federated,server=fedadagrad,server_lr=0.1,beta1=0,tau=0.01", "federated,server=fedadam,beta2=0.9,rule=median",
         "federated,server=fedyogi,rule=krum,byzantine=3", "ps,workers=4,combine=host,wire=fp16",
-        "federated,combine=host"}) {
+        "federated,combine=host", "ps,workers=4,layers=conv*,rotate=2", "federated,layers=[\"a\",\"b\"]"}) {
     const Job job = parse_job(job_with_train("{}"), "job.json", parse_plan(plan));
     ASSERT_TRUE(job.plan.servers) << plan;
     const std::string text = to_json_text(job);

@@ -1,6 +1,7 @@
 #include "parallel/ps/client/server_client.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -103,8 +104,8 @@ struct ServerClient::Parts {
     if (first) mailbox.wake();
   }
 
-  void stop() {
-    board.fail_all(Refused("stopped", "the client of the servers was stopped"));
+  void stop(const std::string& why) {
+    board.fail_all(Refused("stopped", why));
     const std::lock_guard once(stop_mutex);
     if (!thread.joinable()) return;
     wish([](Wishes& all) { all.stop = true; });
@@ -323,9 +324,11 @@ std::vector<std::int64_t> ServerClient::least_applied() {
         for (std::size_t i = 0; i < shards; ++i) known[i] = std::max(known[i], slice.applied[i]);
       }
     if (std::ranges::none_of(most, [](const auto& applied) { return applied.empty(); })) {
-      std::vector<std::int64_t> least = most.empty() ? std::vector<std::int64_t>(shards) : most.front();
-      for (const auto& applied : most)
-        for (std::size_t i = 0; i < shards; ++i) least[i] = std::min(least[i], applied[i]);
+      std::vector<std::int64_t> least(shards, most.empty() ? 0 : std::numeric_limits<std::int64_t>::max());
+      for (std::size_t slice = 0; slice < most.size(); ++slice) {
+        const ServedTensor& tensor = parts_->options.tensors[static_cast<std::size_t>(parts_->slices[slice].tensor)];
+        for (std::size_t i = 0; i < shards; ++i) least[i] = std::min(least[i], tensor.turns.next(most[slice][i]));
+      }
       return least;
     }
     std::this_thread::sleep_for(kAskAgain);
@@ -360,8 +363,8 @@ ClientCounts ServerClient::counts() const {
   return parts_->board.counts();
 }
 
-void ServerClient::stop() {
-  parts_->stop();
+void ServerClient::stop(const std::string& why) {
+  parts_->stop(why);
 }
 
 }  // namespace trifold

@@ -86,7 +86,8 @@ class ServerClient {
 
   // What every server of the newest view holds, settled or not. Asked anew when the servers change.
   std::vector<ServerStatus> status();
-  // By shard: clocks that are in every slice. Waits until every slice has a server that holds it.
+  // By shard: clocks whose pushes are in every slice, as far as there are any. Waits until every slice has a server
+  // that holds it.
   std::vector<std::int64_t> least_applied();
   // Everything, with the optimiser's state: now (-1), or as it was at a cut. Refused as "gone" where there is no such
   // cut, or no longer.
@@ -98,8 +99,8 @@ class ServerClient {
 
   ClientCounts counts() const;
 
-  // Whoever waits gets a Refused ("stopped"), and so does every later call.
-  void stop();
+  // Whoever waits gets a Refused ("stopped"), with these words, and so does every later call.
+  void stop(const std::string& why = "the client of the servers was stopped");
 
  private:
   struct Parts;

@@ -11,17 +11,7 @@ namespace trifold {
 namespace {
 
 constexpr std::chrono::milliseconds kLook{20};
-constexpr std::chrono::milliseconds kAskAgain{100};
-constexpr std::chrono::seconds kLonely{30};
-constexpr std::chrono::seconds kTellAgain{1};
 constexpr int kMostAtOnce = 256;
-
-std::vector<std::string> ids_of(const std::map<std::string, MemberInfo>& members, const std::string& role) {
-  std::vector<std::string> ids;
-  for (const auto& [id, member] : members)
-    if (member.role == role) ids.push_back(id);
-  return ids;
-}
 
 }  // namespace
 
@@ -32,7 +22,6 @@ ClusterManager::ClusterManager(Args args)
   if (const auto entry = args_.registry->get(kViewName)) {
     view_revision_ = entry->revision;
     view_ = view_from_text(entry->text);
-    took_over_ = view_.epoch > 1 || (view_.epoch == 1 && view_.settled);
     if (view_.stop_clock) stop_ = {*view_.stop_clock, view_.stopped_by};
   }
   thread_ = std::thread([this] { run(); });
@@ -47,7 +36,8 @@ ClusterManager::~ClusterManager() {
 void ClusterManager::run() {
   try {
     while (!ending_) {
-      if (args_.leads && !args_.leads()) fail_runtime("this manager's lease has run out: another may lead the job now");
+      if (args_.leads && !args_.leads())
+        throw LeadershipLost("this manager's lease has run out: another may lead the job now");
       // However much comes, members are looked at in between.
       auto received = args_.mailbox->receive(kLook);
       for (int taken = 0; received && taken < kMostAtOnce; ++taken) {
@@ -59,190 +49,16 @@ void ClusterManager::run() {
         for (const RegistryAnswer& answer : args_.service->tick(Clock::now()))
           args_.mailbox->send(answer.to, answer.message);
       send_releases();
-      look_at_members();
-      reconsider();
+      look_and_decide();
     }
-  } catch (...) {
-    const std::lock_guard lock(mutex_);
-    failure_ = std::current_exception();
-    news_.notify_all();
-  }
-}
-
-// --- who is there
-
-void ClusterManager::look_at_members() {
-  alive_.clear();
-  for (const RegistryEntry& entry : args_.registry->list(kMembersPrefix)) {
-    MemberInfo member = member_from_text(entry.text);
-    alive_.emplace(member.id, std::move(member));
-  }
-  const auto members = static_cast<std::size_t>(
-      std::ranges::count_if(alive_, [](const auto& entry) { return entry.second.role != "manager"; }));
-  const std::lock_guard lock(mutex_);
-  if (std::exchange(members_, members) != members) news_.notify_all();
-}
-
-void ClusterManager::reconsider() {
-  View view = this->view();
-  std::vector<MemberInfo> servers;
-  for (const std::string& id : ids_of(alive_, "server")) servers.push_back(alive_.at(id));
-  const std::vector<std::string> workers = ids_of(alive_, "worker");
-  {
-    const std::lock_guard lock(mutex_);
-    if (offered_.empty()) return;  // nothing to train yet
-    if (stop_) {
-      view.stop_clock = stop_->first;
-      view.stopped_by = stop_->second;
+  } catch (const std::exception& error) {
+    {
+      const std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
+      news_.notify_all();
     }
-    view.over = over_;
+    if (args_.on_failure) args_.on_failure(error.what());
   }
-  view.leader = args_.self;  // workers report to it, also if nothing else is new
-  const bool first = view.epoch == 0;
-  if (first && (static_cast<int>(servers.size()) < args_.servers || static_cast<int>(workers.size()) < args_.workers))
-    return;
-  // At the end members leave one after the other, and nothing is to be moved for them.
-  if (view.over) {
-    if (view != this->view()) publish(std::move(view));
-    return;
-  }
-  if (workers.empty() && !view.stop_clock) {
-    if (!lonely_since_) lonely_since_ = Clock::now();
-    if (Clock::now() - *lonely_since_ > kLonely) fail_runtime("all workers are gone; resume the run to go on");
-  } else {
-    lonely_since_.reset();
-  }
-  if (servers != view.servers) return begin_change(std::move(servers));
-  if (!view.settled) {
-    if (Clock::now() - asked_ > kAskAgain) ask_for_status();
-    return;
-  }
-  if (!view.safe && Clock::now() - asked_ > kAskAgain) ask_for_status();
-  view.workers = workers;
-  if (view.shard_owners.empty()) view.shard_owners.resize(static_cast<std::size_t>(args_.participation.shards));
-  view.shard_owners = assign_shards(view.shard_owners, workers);
-  if (args_.combine) {
-    std::vector<MemberInfo> members;
-    for (const std::string& id : workers) members.push_back(alive_.at(id));
-    view.heads = assign_heads(view.heads, members, view.shard_owners);
-  }
-  if (view != this->view()) publish(std::move(view));
-}
-
-void ClusterManager::begin_change(std::vector<MemberInfo> servers) {
-  if (servers.empty()) fail_runtime("all servers are gone; resume the run from its last checkpoint to go on");
-  View view = this->view();
-  spdlog::info("{} server{}: {}", servers.size(), servers.size() == 1 ? "" : "s",
-               view.epoch == 0 ? "the model is on its way" : "slices move");
-  // What the one server that is gone had not replicated nobody was told of: workers push it again, to first values.
-  const auto gone = std::ranges::count_if(view.servers, [&](const MemberInfo& server) {
-    return std::ranges::find(servers, server.id, &MemberInfo::id) == servers.end();
-  });
-  first_values_help_ = !took_over_ && view.epoch == 1 && !view.safe && gone == 1;
-  view.epoch += 1;
-  view.settled = view.safe = false;
-  view.servers = std::move(servers);
-  view.sources.clear();
-  publish(std::move(view));
-  statuses_.clear();
-  ask_for_status();
-}
-
-void ClusterManager::ask_for_status() {
-  asked_ = Clock::now();
-  const View view = this->view();
-  for (const MemberInfo& server : view.servers) {
-    if (view.settled ? safe_.contains(server.id) : statuses_.contains(server.id)) continue;
-    args_.mailbox->send(peer_of(server), {.kind = MessageKind::status, .fields = {{"id", 0}}});
-  }
-}
-
-PeerId ClusterManager::peer_of(const MemberInfo& server) {
-  const auto [peer, added] = peers_.try_emplace(server.address, 0);
-  if (added) peer->second = args_.mailbox->connect(server.address, server.public_key);
-  return peer->second;
-}
-
-void ClusterManager::take_status(const Message& message) {
-  const View view = this->view();
-  if (message.fields.at("epoch").get<std::int64_t>() != view.epoch) return;
-  if (view.settled) {
-    if (message.fields.value("safe", false)) take_safe(message.fields.at("server"));
-    return;
-  }
-  HeldVersions& held = statuses_[message.fields.at("server")];
-  for (const nlohmann::json& slice : message.fields.at("slices")) {
-    const int number = slice.at("slice");
-    if (number < 0 || number >= static_cast<int>(args_.layout.slices.size())) continue;  // of another model
-    held[number] = slice.at("version").get<std::int64_t>();
-  }
-  const bool all =
-      std::ranges::all_of(view.servers, [&](const MemberInfo& server) { return statuses_.contains(server.id); });
-  if (all) settle();
-}
-
-// Whether the first values are not the model any more: what servers have lost then is lost.
-bool ClusterManager::trained() const {
-  const std::lock_guard lock(mutex_);
-  const bool changed = std::ranges::any_of(statuses_, [&](const auto& server) {
-    return std::ranges::any_of(server.second, [&](const auto& held) {
-      return held.second > offered_[static_cast<std::size_t>(held.first)].version;
-    });
-  });
-  return took_over_ || !offers_model_ || !reports_.empty() || changed;
-}
-
-void ClusterManager::settle() {
-  View view = this->view();
-  view.sources = choose_sources(static_cast<int>(args_.layout.slices.size()), statuses_);
-  const auto lost = std::ranges::count(view.sources, std::string());
-  if (lost > 0 && trained() && !first_values_help_)
-    fail_runtime("{} of {} slices are on no server any more; resume the run from its last checkpoint", lost,
-                 view.sources.size());
-  std::ranges::replace(view.sources, std::string(), args_.self.id);
-  view.settled = true;
-  safe_.clear();
-  publish(std::move(view));
-}
-
-void ClusterManager::take_safe(const std::string& server) {
-  View view = this->view();
-  safe_.insert(server);
-  if (view.safe || !std::ranges::all_of(view.servers, [&](const auto& each) { return safe_.contains(each.id); }))
-    return;
-  view.safe = true;
-  publish(std::move(view));
-}
-
-// Another manager may have written since: then it leads, and this one has nothing to say any more.
-void ClusterManager::publish(View view) {
-  view.version += 1;
-  view.leader = args_.self;
-  if (view.begun_by.empty()) view.begun_by = args_.self.id;
-  const auto revision = args_.registry->put_if(kViewName, view_revision_, to_text(view));
-  if (!revision) fail_runtime("another manager leads this job now");
-  view_revision_ = *revision;
-  if (args_.on_view) args_.on_view(view);
-  const std::lock_guard lock(mutex_);
-  view_ = std::move(view);
-  news_.notify_all();
-}
-
-// A server that does not hear of it would keep workers waiting for ever: it is told again and again.
-void ClusterManager::send_releases() {
-  std::int64_t clock = -1;
-  View view;
-  {
-    const std::lock_guard lock(mutex_);
-    clock = released_;
-    view = view_;
-  }
-  if (clock < 0 || !view.settled || (clock == told_release_ && Clock::now() - told_at_ < kTellAgain)) return;
-  told_release_ = clock;
-  told_at_ = Clock::now();
-  for (const MemberInfo& server : view.servers)
-    args_.mailbox->send(peer_of(server),
-                        {.kind = MessageKind::release, .fields = {{"cut", clock}, {"leader", args_.self.id}}});
 }
 
 // --- messages
@@ -267,7 +83,6 @@ void ClusterManager::dispatch(const Received& received) {
   } catch (const nlohmann::json::exception& error) {
     spdlog::warn("the manager was sent a message that lacks something: {}", error.what());
   } catch (const Error& error) {
-    if (error.fault() == Fault::runtime && received.message.kind == MessageKind::status_answer) throw;
     spdlog::warn("the manager refused a message: {}", error.what());
   }
 }
@@ -386,6 +201,18 @@ bool ClusterManager::end(std::chrono::milliseconds timeout) {
 bool ClusterManager::leads() const {
   const std::lock_guard lock(mutex_);
   return !failure_;
+}
+
+bool ClusterManager::lost_leadership() const {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) return false;
+  try {
+    std::rethrow_exception(failure_);
+  } catch (const LeadershipLost&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 bool ClusterManager::asked_to_end() const {

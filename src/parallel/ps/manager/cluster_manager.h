@@ -43,6 +43,12 @@ struct ShardReport {
   std::chrono::steady_clock::time_point arrived = {};
 };
 
+// This manager leads no more: its lease has run out, or another one has written since. It may stand by again.
+class LeadershipLost : public Error {
+ public:
+  explicit LeadershipLost(const std::string& message) : Error(Fault::runtime, message) {}
+};
+
 class ClusterManager {
  public:
   struct Args {
@@ -59,6 +65,8 @@ class ClusterManager {
     std::function<void(const View&)> on_view = {};  // hears of every new one, on the manager's thread
     // False: this manager's lease has run out, and another may lead. Null: nobody else can.
     std::function<bool()> leads = {};
+    // It ends, for this reason: whoever waits for the cluster waits in vain. On its thread.
+    std::function<void(const std::string& why)> on_failure = {};
   };
   explicit ClusterManager(Args args);
   ~ClusterManager();
@@ -92,6 +100,7 @@ class ClusterManager {
 
   View view() const;
   bool leads() const;  // false: it has failed, or another one does
+  bool lost_leadership() const;
   // A manager before this one was asked to end the job.
   bool asked_to_end() const;
 
@@ -99,34 +108,35 @@ class ClusterManager {
   using Clock = std::chrono::steady_clock;
 
   void run();
+  void look_and_decide();
   void look_at_members();
   void reconsider();
   void begin_change(std::vector<MemberInfo> servers);
   void ask_for_status();
   PeerId peer_of(const MemberInfo& server);
   void take_status(const Message& message);
+  bool all_reported() const;
+  LastKeepers last_keepers(const ServedEpoch& served) const;
   void settle();
-  void take_safe(const std::string& server);
+  void wait_for_servers(const std::string& otherwise);
   void publish(View view);
   void send_releases();
   void dispatch(const Received& received);
   void take_report(const Message& message);
   void answer_fetch(const Received& received);
-  bool trained() const;
   bool done(std::int64_t clock) const;  // mutex_
 
   Args args_;
   NodeReports nodes_;
   std::map<std::string, MemberInfo> alive_;
-  std::int64_t revision_ = 0;                     // of members that were looked at
   std::int64_t view_revision_ = 0;                // of the view in the registry
-  std::map<std::string, HeldVersions> statuses_;  // of this epoch's servers, until it is settled
+  std::map<std::string, ServerReport> statuses_;  // of this epoch's servers, until it is settled
   std::set<std::string> safe_;                    // those whose slices have replicas, after that
   Clock::time_point asked_ = {};
-  std::map<std::string, PeerId> peers_;  // servers, by address
-  std::optional<Clock::time_point> lonely_since_;
-  bool took_over_ = false;          // from a manager before this one
-  bool first_values_help_ = false;  // where servers have nothing of a slice any more
+  std::map<std::string, PeerId> peers_;             // servers, by address
+  std::optional<Clock::time_point> lonely_since_;   // without workers
+  std::optional<Clock::time_point> lacking_since_;  // without servers, or some slice's state
+  bool warned_ = false;                             // that the registry does not answer
   std::int64_t told_release_ = -1;
   Clock::time_point told_at_ = {};
 

@@ -56,16 +56,32 @@ std::vector<HeadOfHost> assign_heads(const std::vector<HeadOfHost>& before, cons
   return heads;
 }
 
-std::vector<std::string> choose_sources(int slices, const std::map<std::string, HeldVersions>& servers) {
+std::vector<std::string> choose_sources(int slices, const std::map<std::string, ServerReport>& servers,
+                                        const LastKeepers& last, const std::string& beginner) {
+  const auto is_here = [&](const std::string& id) {
+    return !id.empty() && std::ranges::any_of(
+                              servers, [&](const auto& entry) { return std::ranges::count(entry.second.ids, id) > 0; });
+  };
   std::vector<std::string> sources(static_cast<std::size_t>(slices));
   for (int slice = 0; slice < slices; ++slice) {
-    std::int64_t newest = -1;
-    for (const auto& [server, held] : servers) {
-      const auto found = held.find(slice);
-      if (found == held.end() || found->second <= newest) continue;
+    std::string& source = sources[static_cast<std::size_t>(slice)];
+    HeldState newest{.epoch = -1};
+    for (const auto& [server, report] : servers) {
+      const auto found = report.held.find(slice);
+      if (found == report.held.end() || found->second <= newest) continue;
       newest = found->second;
-      sources[static_cast<std::size_t>(slice)] = server;
+      source = server;
     }
+    if (last.epoch == 0 || newest.epoch >= last.epoch) {
+      if (source.empty()) source = beginner;
+      continue;
+    }
+    // Either keeper would have what was acknowledged: if one is here, and without it, nothing was.
+    const LastKeepers::Pair& keepers = last.of_slice.at(static_cast<std::size_t>(slice));
+    if (!is_here(keepers.owner) && !is_here(keepers.replica))
+      source.clear();
+    else if (source.empty() && last.first)
+      source = beginner;
   }
   return sources;
 }

@@ -19,10 +19,35 @@ std::vector<std::string> assign_shards(const std::vector<std::string>& owners, c
 std::vector<HeadOfHost> assign_heads(const std::vector<HeadOfHost>& before, const std::vector<MemberInfo>& workers,
                                      const std::vector<std::string>& shard_owners);
 
-// What a server says it holds.
-using HeldVersions = std::map<int, std::int64_t>;  // by slice
+// Which of two states of a slice is newer: that of the later owner, or of one owner that of the later version. One who
+// was given up for lost may have gone on for a moment, to versions that the next owner made otherwise.
+struct HeldState {
+  std::int64_t epoch = 0;  // in which its owner came to own it
+  std::int64_t version = 0;
 
-// By slice: the server with the newest version of it; empty where nobody has it.
-std::vector<std::string> choose_sources(int slices, const std::map<std::string, HeldVersions>& servers);
+  auto operator<=>(const HeldState&) const = default;
+};
+
+// What a server says of itself.
+struct ServerReport {
+  std::vector<std::string> ids = {};   // that it has had, if it was given up and came back with what it held
+  std::map<int, HeldState> held = {};  // by slice
+};
+
+// Who could have acknowledged pushes last: of each slice, the owner and its replica (empty: none).
+struct LastKeepers {
+  std::int64_t epoch = 0;  // 0: nobody yet
+  bool first = false;      // they began with the first values
+  struct Pair {
+    std::string owner = {};
+    std::string replica = {};
+  };
+  std::vector<Pair> of_slice = {};
+};
+
+// By slice: who has its newest state. Of one that nobody has brought on from the first values, `beginner`, who has
+// those. Empty where pushes may have been acknowledged that are in no state at hand.
+std::vector<std::string> choose_sources(int slices, const std::map<std::string, ServerReport>& servers,
+                                        const LastKeepers& last, const std::string& beginner);
 
 }  // namespace trifold

@@ -34,6 +34,9 @@ class ParameterServer {
     bool half_answers = false;  // values travel in 16 bits
     Mailbox* mailbox = nullptr;
     AuditLog* audit = nullptr;  // none: nothing is written down
+    // Of one that was given up for lost and comes back: what it went by before, and what give_up() left it with.
+    std::vector<std::string> former_ids = {};
+    std::map<int, SliceState> held = {};
   };
   explicit ParameterServer(Args args);
 
@@ -46,8 +49,10 @@ class ParameterServer {
   // The job is done: what is here is how it ended.
   void note_the_end() const;
 
-  // The newest view does without this server: what it holds is worth nothing any more.
+  // The newest view does without this server: what it holds counts only where nobody has anything newer.
   bool deposed() const { return deposed_; }
+  // Serves nobody any more; the states of all slices that it has.
+  std::map<int, SliceState> give_up();
 
   struct Counts {
     std::int64_t pushes = 0;    // of slices, that are in the values

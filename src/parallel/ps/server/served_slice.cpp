@@ -15,8 +15,10 @@ constexpr std::int64_t kRememberedRounds = 16;
 
 }  // namespace
 
-bool ConsistencyRules::cuts_at(std::int64_t clock) const {
-  return clock > 0 && std::ranges::any_of(cut_every, [&](std::int64_t every) { return clock % every == 0; });
+std::int64_t ConsistencyRules::last_cut(std::int64_t clock) const {
+  std::int64_t last = 0;
+  for (const std::int64_t every : cut_every) last = std::max(last, clock / every * every);
+  return last;
 }
 
 int ConsistencyRules::needed() const {
@@ -38,7 +40,8 @@ ServedSlice::Taken ServedSlice::push(SlicePush push) {
     const bool late = round != state_.left_out.end() && std::ranges::binary_search(round->second, shard);
     return late ? Taken::late : Taken::repeated;
   }
-  if (clock > state_.applied[static_cast<std::size_t>(shard)] + kFarthest) return Taken::too_far;
+  if (clock > next_of(shard) + kFarthest) return Taken::too_far;
+  if (!args_.tensor.turns.at(clock)) fail_runtime("{} is not synchronised in clock {}", args_.tensor.name, clock);
   // What is wrong with it is found now, before anything has changed.
   std::vector<float> numbers_of_it;
   numbers(push, numbers_of_it);
@@ -74,12 +77,24 @@ std::size_t ServedSlice::waiting_of(const SlicePush& push) const {
   return static_cast<std::size_t>(std::ranges::count_if(push.all_shards(), is_here));
 }
 
+std::int64_t ServedSlice::next_of(int shard) const {
+  return args_.tensor.turns.next(state_.applied[static_cast<std::size_t>(shard)]);
+}
+
+std::int64_t ServedSlice::round() const {
+  return args_.tensor.turns.next(state_.least());
+}
+
+std::int64_t ServedSlice::staleness_for(std::int64_t clock) const {
+  return round() >= clock ? 0 : clock - state_.least();
+}
+
 bool ServedSlice::ready_for(std::int64_t clock) const {
   switch (args_.rules->mode) {
     case ConsistencyRules::Mode::sync:
-      return state_.least() >= clock;
+      return staleness_for(clock) == 0;
     case ConsistencyRules::Mode::ssp:
-      return state_.least() >= clock - args_.rules->staleness;
+      return staleness_for(clock) <= args_.rules->staleness;
     case ConsistencyRules::Mode::async:
       return true;
   }
@@ -87,15 +102,23 @@ bool ServedSlice::ready_for(std::int64_t clock) const {
 }
 
 const std::vector<float>& ServedSlice::values_for(std::int64_t clock) const {
-  const bool repeats = args_.rules->mode == ConsistencyRules::Mode::sync && clock == state_.least() - 1;
+  const bool repeats =
+      args_.rules->mode == ConsistencyRules::Mode::sync && args_.tensor.turns.next(clock) == state_.least() - 1;
   return repeats && state_.before ? *state_.before : *state_.values;
 }
 
-// A push of `clock` is beyond a cut at that clock: the cut must have been taken, and another must find room.
-bool ServedSlice::may_pass(std::int64_t clock) const {
+// A push of `clock` is beyond the cuts from the shard's last push on: all shards must have come to the last of them,
+// and it must find room.
+bool ServedSlice::may_pass(int shard, std::int64_t clock) const {
   if (args_.rules->stop_clock && clock >= *args_.rules->stop_clock) return false;
-  if (!args_.rules->cuts_at(clock)) return true;
-  return state_.least() >= clock && state_.cuts.size() <= kKeptCuts;
+  const std::int64_t cut = args_.rules->last_cut(clock);
+  if (cut == 0 || cut < state_.applied[static_cast<std::size_t>(shard)]) return true;
+  return round() >= cut && state_.cuts.size() <= kKeptCuts;
+}
+
+const SliceState* ServedSlice::state_at(std::int64_t cut) const {
+  const auto kept = state_.cuts.lower_bound(cut);
+  return kept != state_.cuts.end() && kept->second->least() <= cut ? kept->second.get() : nullptr;
 }
 
 bool ServedSlice::release(std::int64_t clock) {
@@ -115,9 +138,9 @@ bool ServedSlice::advance() {
 }
 
 bool ServedSlice::complete_round() {
-  const std::int64_t round = state_.least();
+  const std::int64_t round = this->round();
   const auto pushed = waiting_.find(round);
-  if (pushed == waiting_.end() || !may_pass(round)) return false;
+  if (pushed == waiting_.end() || !may_pass(0, round)) return false;
   const std::vector<bool> expected = args_.rules->participation.in_round(round);
   std::vector<Contribution> contributions;
   std::vector<bool> left_out = expected;
@@ -162,7 +185,7 @@ bool ServedSlice::complete_round() {
 // Null: nobody has chosen yet, or whom they chose has not pushed here.
 const SlicePush* ServedSlice::combine_chosen(const Clock& pushes) {
   const auto chosen = pushes.find(choice_.shard);
-  if (choice_.clock != state_.least() || chosen == pushes.end()) return nullptr;
+  if (choice_.clock != round() || chosen == pushes.end()) return nullptr;
   const std::span<const float> values = numbers(chosen->second, combined_);
   if (values.data() != combined_.data()) std::ranges::copy(values, combined_.begin());
   state_.choice = choice_;
@@ -171,9 +194,9 @@ const SlicePush* ServedSlice::combine_chosen(const Clock& pushes) {
 
 std::vector<int> ServedSlice::candidates() const {
   std::vector<int> shards;
-  const std::int64_t round = state_.least();
+  const std::int64_t round = this->round();
   const auto pushed = waiting_.find(round);
-  if (pushed == waiting_.end() || !may_pass(round)) return shards;
+  if (pushed == waiting_.end() || !may_pass(0, round)) return shards;
   const std::vector<bool> expected = args_.rules->participation.in_round(round);
   for (const auto& [shard, push] : pushed->second)
     if (expected[static_cast<std::size_t>(shard)]) shards.push_back(shard);
@@ -182,7 +205,7 @@ std::vector<int> ServedSlice::candidates() const {
 
 void ServedSlice::add_distances(std::span<const int> shards, std::span<double> distances) const {
   if (!args_.tensor.trained) return;
-  const Clock& pushes = waiting_.at(state_.least());
+  const Clock& pushes = waiting_.at(round());
   std::vector<std::vector<float>> rooms(shards.size());
   std::vector<Contribution> contributions;
   for (std::size_t i = 0; i < shards.size(); ++i)
@@ -212,9 +235,9 @@ void ServedSlice::move_on(std::span<const Contribution> statistics) {
 }
 
 bool ServedSlice::apply_next_of(int shard) {
-  std::int64_t& clock = state_.applied[static_cast<std::size_t>(shard)];
+  const std::int64_t clock = next_of(shard);
   const auto of_clock = waiting_.find(clock);
-  if (of_clock == waiting_.end() || !may_pass(clock)) return false;
+  if (of_clock == waiting_.end() || !may_pass(shard, clock)) return false;
   const auto push = of_clock->second.find(shard);
   if (push == of_clock->second.end()) return false;
   // Its share of what a synchronous update would be; of a statistic, that much of the way towards it, or where the
@@ -230,7 +253,7 @@ bool ServedSlice::apply_next_of(int shard) {
   }
   apply(combined_, push->second.rate);
   if (args_.audit != nullptr) in_version_ = {{shard, clock}};
-  ++clock;
+  state_.applied[static_cast<std::size_t>(shard)] = clock + 1;
   of_clock->second.erase(push);
   if (of_clock->second.empty()) waiting_.erase(of_clock);
   changed();
@@ -271,15 +294,16 @@ void ServedSlice::changed() {
   keep_cut();
 }
 
-// All shards have done exactly so many clocks: a slice that comes from elsewhere may be past it.
+// All shards have done exactly so many clocks: a slice that comes from elsewhere may be past it. Until the tensor's
+// next turn it is the same at every cut; the last one stands for all.
 void ServedSlice::keep_cut() {
-  const std::int64_t done = state_.least();
-  if (!args_.rules->cuts_at(done) || *std::ranges::max_element(state_.applied) != done) return;
-  auto cut = std::make_shared<SliceState>(state_);
-  cut->before = nullptr;
-  cut->left_out.clear();
-  cut->cuts.clear();
-  state_.cuts.insert_or_assign(done, std::move(cut));
+  const std::int64_t cut = args_.rules->last_cut(round());
+  if (cut == 0 || cut < *std::ranges::max_element(state_.applied)) return;
+  auto state = std::make_shared<SliceState>(state_);
+  state->before = nullptr;
+  state->left_out.clear();
+  state->cuts.clear();
+  state_.cuts.insert_or_assign(cut, std::move(state));
 }
 
 }  // namespace trifold

@@ -6,7 +6,8 @@
 //   async, ssp: every push is an update of its own, of its share; ssp: values are given out only to shards that are at
 //   most `staleness` clocks ahead of the slowest.
 // Every `cut_every` clocks the state is kept in which all shards have done exactly so many; pushes beyond it wait for
-// it.
+// it. Of a tensor that is not synchronised in every clock (sync_turns.h) pushes come in its turns only, and in between
+// it stays as it is.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,8 @@ struct ConsistencyRules {
 
   int shards() const { return participation.shards; }
   int needed() const;  // sync: pushes that complete a round
-  bool cuts_at(std::int64_t clock) const;
+  bool cuts_at(std::int64_t clock) const { return clock > 0 && last_cut(clock) == clock; }
+  std::int64_t last_cut(std::int64_t clock) const;  // at it or before; 0: none
 };
 
 struct SlicePush {
@@ -78,6 +80,8 @@ class ServedSlice {
 
   // Whether a shard may compute its `clock` with these values.
   bool ready_for(std::int64_t clock) const;
+  // How many clocks ago the oldest push was due that is not in them; 0: all are.
+  std::int64_t staleness_for(std::int64_t clock) const;
   // What it is to compute it with. In sync one that repeats the last clock, in place of a worker that is lost, gets
   // what that one had: others may have completed the round here, though not of every slice.
   const std::vector<float>& values_for(std::int64_t clock) const;
@@ -91,6 +95,8 @@ class ServedSlice {
   bool choose(const RoundChoice& choice);  // true: the round was completed
 
   const SliceState& state() const { return state_; }
+  // As it was when all shards had done exactly so many clocks. Null: it is not kept any more, or not reached yet.
+  const SliceState* state_at(std::int64_t cut) const;
   // Nobody will ask for cuts up to this clock any more. True: pushes had waited for it.
   bool release(std::int64_t clock);
   bool rules_changed() { return release(-1); }  // likewise
@@ -111,7 +117,9 @@ class ServedSlice {
   std::span<const float> numbers(const SlicePush& push, std::vector<float>& room) const;
   void changed();
   void keep_cut();
-  bool may_pass(std::int64_t clock) const;
+  bool may_pass(int shard, std::int64_t clock) const;
+  std::int64_t next_of(int shard) const;  // the clock whose push comes next
+  std::int64_t round() const;             // likewise, of all shards
 
   Args args_;
   SliceState state_;

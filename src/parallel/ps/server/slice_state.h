@@ -26,6 +26,7 @@ struct SliceState {
   SharedFloats values = {};
   SharedFloats before = {};                // the values of the version before, where known
   std::vector<SharedFloats> states = {};   // the optimiser's, as long as the values each
+  std::int64_t epoch = 0;                  // in which its owner came to own it
   std::int64_t version = 0;                // grows by one with every change
   std::int64_t updates = 0;                // the optimiser's, for its corrections
   std::vector<std::int64_t> applied = {};  // by shard: clocks whose pushes are in the values
@@ -35,6 +36,11 @@ struct SliceState {
   std::map<std::int64_t, std::vector<int>> left_out = {};
   // States that are kept for managers, by the clock that all shards had done then; they have none themselves.
   std::map<std::int64_t, std::shared_ptr<const SliceState>> cuts = {};
+
+  // The same slice, as a later owner has it or later as the same one does.
+  bool newer_than(const SliceState& other) const {
+    return epoch != other.epoch ? epoch > other.epoch : version > other.version;
+  }
 
   // Clocks that all shards have done.
   std::int64_t least() const {

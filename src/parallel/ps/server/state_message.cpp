@@ -24,8 +24,11 @@ void put_states(Message& message, const std::vector<NumberedState>& states, cons
   std::size_t bytes = 0;
   const auto add = [&](int slice, const SliceState& state) -> nlohmann::json& {
     std::size_t size = layout.state_bytes(slice);
-    slices.push_back(
-        {{"slice", slice}, {"version", state.version}, {"updates", state.updates}, {"applied", state.applied}});
+    slices.push_back({{"slice", slice},
+                      {"epoch", state.epoch},
+                      {"version", state.version},
+                      {"updates", state.updates},
+                      {"applied", state.applied}});
     for (const auto& [round, shards] : state.left_out) slices.back()["left_out"].push_back({round, shards});
     if (state.choice.clock >= 0) slices.back()["choice"] = {state.choice.clock, state.choice.shard};
     numbers.push_back(state.values.get());
@@ -73,7 +76,8 @@ std::vector<NumberedState> take_states(const Message& message, const ServedLayou
         at += numbers->size() * sizeof(float);
         return numbers;
       };
-      SliceState state{.version = entry.at("version"),
+      SliceState state{.epoch = entry.at("epoch"),
+                       .version = entry.at("version"),
                        .updates = entry.at("updates"),
                        .applied = entry.at("applied").get<std::vector<std::int64_t>>()};
       if (static_cast<int>(state.applied.size()) != layout.shards)

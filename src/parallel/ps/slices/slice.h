@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "parallel/ps/slices/sync_turns.h"
+
 namespace trifold {
 
 struct ServedTensor {
@@ -14,7 +16,8 @@ struct ServedTensor {
   bool trained = true;  // false: a running statistic, which is averaged, not optimised
   // Of a statistic: the share of its old value that a shard's clock keeps, where every shard moves it on alike; 0: not.
   double keeps = 0;
-  bool decays = true;  // weight decay applies
+  bool decays = true;    // weight decay applies
+  SyncTurns turns = {};  // in every clock, unless the job says otherwise
 
   bool operator==(const ServedTensor&) const = default;
 };

@@ -48,7 +48,8 @@ class ClusterManagerTest : public ::testing::Test {
                              .layout = layout_,
                              .participation = {.shards = 2},
                              .workers = 2,
-                             .leads = std::move(leads)});
+                             .leads = std::move(leads),
+                             .on_failure = [this](const std::string& why) { why_it_ended_ = why; }});
     return *manager_;
   }
   static std::vector<SliceState> at_clock(std::int64_t clock) {
@@ -67,6 +68,7 @@ class ClusterManagerTest : public ::testing::Test {
   std::int64_t revision_ = 0;
   Mailbox mailbox_{{.listen = "tcp://127.0.0.1:*"}};
   ServedLayout layout_;
+  std::string why_it_ended_;  // set by the manager's thread, which goes before it
   std::unique_ptr<ClusterManager> manager_;
 };
 
@@ -126,7 +128,7 @@ TEST_F(ClusterManagerTest, HasNothingToSayOnceAnotherOneLeads) {
   registry_.put(kViewName, to_text(view), 0);
   registry_.remove(std::string(kMembersPrefix) + "w2");  // it would write a view now
   EXPECT_TRUE(comes([&] { return !manager.leads(); }));
-  EXPECT_THROW(manager.wait_for(5, 1ms), Error);
+  EXPECT_THROW(manager.wait_for(5, 1ms), LeadershipLost);
   EXPECT_EQ(written(), view);
 }
 
@@ -134,9 +136,41 @@ TEST_F(ClusterManagerTest, EndsWithItsLease) {
   std::atomic<bool> leads = true;
   ClusterManager& manager = lead([&] { return leads.load(); });
   EXPECT_TRUE(manager.leads());
+  EXPECT_FALSE(manager.lost_leadership());
   leads = false;
   EXPECT_TRUE(comes([&] { return !manager.leads(); }));
+  EXPECT_TRUE(manager.lost_leadership());
   manager_.reset();
+  EXPECT_EQ(why_it_ended_, "this manager's lease has run out: another may lead the job now");
+}
+
+// s1's lease ran out, and it comes back as s2 with what it holds: nothing was lost meanwhile.
+TEST_F(ClusterManagerTest, WaitsForServersThatMayComeBack) {
+  View view = led_by_another();
+  view.served = {.epoch = 3, .servers = {"s1"}};
+  leave_cluster(view);
+  ClusterManager& manager = lead();
+  manager.offer(at_clock(20), ClusterManager::Offer::clocks);
+  ASSERT_TRUE(comes([&] { return written().leader.id == "m1"; }));
+  registry_.remove(std::string(kMembersPrefix) + "s1");
+  std::this_thread::sleep_for(200ms);
+  EXPECT_TRUE(manager.leads());
+  Mailbox server({.listen = "tcp://127.0.0.1:*"});
+  const MemberInfo back{.id = "s2", .role = "server", .address = server.address(), .holds = "m0"};
+  registry_.put(std::string(kMembersPrefix) + "s2", to_text(back), 0);
+  EXPECT_TRUE(comes([&] {
+    const auto question = server.receive(1ms);
+    if (question && question->message.kind == MessageKind::status)
+      server.send(question->from, {.kind = MessageKind::status_answer,
+                                   .fields = {{"id", 0},
+                                              {"server", "s2"},
+                                              {"ids", {"s1", "s2"}},
+                                              {"epoch", written().epoch},
+                                              {"slices", {{{"slice", 0}, {"epoch", 3}, {"version", 21}}}}}});
+    return written().settled && written().epoch == 4;
+  }));
+  EXPECT_EQ(written().sources, std::vector<std::string>{"s2"});
+  EXPECT_EQ(written().served, (ServedEpoch{.epoch = 4, .servers = {"s2"}}));
 }
 
 }  // namespace

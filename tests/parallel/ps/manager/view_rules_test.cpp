@@ -60,9 +60,49 @@ TEST(AssignHeadsTest, WhoCannotBeCalledIsAlone) {
   EXPECT_TRUE(assign_heads({}, {worker("a", ""), worker("b", "")}, {"a", "b"}).empty());
 }
 
+// --- who has a slice's newest state
+
+using Reports = std::map<std::string, ServerReport>;
+
+LastKeepers keepers(std::int64_t epoch, const std::string& owner, const std::string& replica, bool first = false) {
+  return {.epoch = epoch, .first = first, .of_slice = {{.owner = owner, .replica = replica}}};
+}
+
 TEST(ChooseSourcesTest, TheNewestVersionWins) {
-  const std::map<std::string, HeldVersions> servers = {{"s1", {{0, 5}, {1, 7}}}, {"s2", {{0, 6}, {1, 7}}}};
-  EXPECT_EQ(choose_sources(3, servers), (Names{"s2", "s1", ""}));
+  const Reports servers = {{"s1", {.ids = {"s1"}, .held = {{0, {4, 5}}, {1, {4, 7}}}}},
+                           {"s2", {.ids = {"s2"}, .held = {{0, {4, 6}}, {1, {4, 7}}}}}};
+  const LastKeepers last{.epoch = 4, .of_slice = {{"s1", "s2"}, {"s1", "s2"}, {"s1", "s2"}}};
+  EXPECT_EQ(choose_sources(3, servers, last, ""), (Names{"s2", "s1", ""}));
+}
+
+// s1 was given up in epoch 4, and s2 went on with what it had had of it: what s1 made of it since counts for nothing.
+TEST(ChooseSourcesTest, ALaterOwnersVersionWinsOverWhoeverWentOnAlone) {
+  const Reports servers = {{"s1b", {.ids = {"s1", "s1b"}, .held = {{0, {4, 9}}}}},
+                           {"s2", {.ids = {"s2"}, .held = {{0, {5, 7}}}}}};
+  EXPECT_EQ(choose_sources(1, servers, keepers(5, "s2", "s3"), ""), Names{"s2"});
+}
+
+// All leases ran out at once, and all have come back.
+TEST(ChooseSourcesTest, WhoComesBackHasWhatItHeld) {
+  const Reports servers = {{"s1b", {.ids = {"s1", "s1b"}, .held = {{0, {5, 9}}}}},
+                           {"s2b", {.ids = {"s2", "s2b"}, .held = {{0, {5, 8}}}}}};
+  EXPECT_EQ(choose_sources(1, servers, keepers(5, "s1", "s2"), "m"), Names{"s1b"});
+}
+
+// s3 has a copy of before. What s1 took since, and s2 had from it, may have been acknowledged: both are gone.
+TEST(ChooseSourcesTest, AnOldCopyIsNoneWherePushesMayHaveBeenAcknowledgedSince) {
+  Reports servers = {{"s3", {.ids = {"s3"}, .held = {{0, {4, 8}}}}}};
+  EXPECT_EQ(choose_sources(1, servers, keepers(5, "s1", "s2"), "m"), Names{""});
+  servers["s2"] = {.ids = {"s2"}};  // it is here, and never had any
+  EXPECT_EQ(choose_sources(1, servers, keepers(5, "s1", "s2"), "m"), Names{"s3"});
+}
+
+TEST(ChooseSourcesTest, FirstValuesHelpWhereNothingCameOfThemYet) {
+  EXPECT_EQ(choose_sources(1, {{"s1", {.ids = {"s1"}}}}, {}, "m"), Names{"m"});
+  const Reports replica = {{"s2", {.ids = {"s2"}}}};
+  EXPECT_EQ(choose_sources(1, replica, keepers(1, "s1", "s2", true), "m"), Names{"m"});
+  EXPECT_EQ(choose_sources(1, replica, keepers(2, "s1", "s2", false), "m"), Names{""});
+  EXPECT_EQ(choose_sources(1, replica, keepers(1, "s1", "", true), "m"), Names{""});
 }
 
 }  // namespace

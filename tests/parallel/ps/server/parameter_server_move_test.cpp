@@ -16,13 +16,14 @@ using namespace std::chrono_literals;
 constexpr int kMovedSlices = 24;
 
 struct MovingServer {
-  MovingServer(const std::string& id, const ServedLayout& layout)
+  MovingServer(const std::string& id, const ServedLayout& layout, std::map<int, SliceState> held = {})
       : mailbox({.listen = "tcp://127.0.0.1:*"}),
         server({.id = id,
                 .layout = layout,
                 .rule = make_aggregation({}),
                 .update = make_optimizer_update({}),
-                .mailbox = &mailbox}),
+                .mailbox = &mailbox,
+                .held = std::move(held)}),
         info{.id = id, .role = "server", .address = mailbox.address()} {}
 
   Mailbox mailbox;
@@ -40,6 +41,10 @@ class MovingSlices : public ::testing::Test {
   }
 
   MovingServer& server(const std::string& id) { return *servers_.at(id); }
+  // It was given up for lost, and comes back under another name with what it holds.
+  void come_back(const std::string& before, const std::string& id) {
+    servers_.emplace(id, std::make_unique<MovingServer>(id, layout_, server(before).server.give_up()));
+  }
 
   // A new epoch of these servers. Without sources it is not settled.
   void change_to(const std::vector<std::string>& ids, std::vector<std::string> sources = {}) {
@@ -156,6 +161,45 @@ TEST_F(MovingSlices, OnceAllIsSafeOnlyOwnersAndReplicasHaveIt) {
   change_to({"b"});
   EXPECT_LT(expected, kMovedSlices);
   EXPECT_EQ(status("b", {"b"}).fields.at("slices").size(), expected);
+}
+
+// All leases ran out at once: nobody else has the model.
+TEST_F(MovingSlices, ServersThatComeBackGoOnWithWhatTheyHold) {
+  change_to({"a", "b"}, all_from("manager"));
+  settle_all({"a", "b"});
+  const std::vector<std::string> before = owners();
+  come_back("a", "a2");
+  come_back("b", "b2");
+  change_to({"a2", "b2"});
+  for (const char* id : {"a2", "b2"}) {
+    const Message held = status(id, {"a2", "b2"});
+    ASSERT_EQ(held.fields.at("slices").size(), kMovedSlices);
+    for (const auto& slice : held.fields.at("slices")) EXPECT_EQ(slice.at("epoch"), 1);
+  }
+  std::vector<std::string> sources = before;
+  for (std::string& source : sources) source += "2";
+  change_to({"a2", "b2"}, sources);
+  settle_all({"a2", "b2"});
+  EXPECT_EQ(status("a2", {"a2", "b2"}).fields.at("slices")[0].at("epoch"), view_.epoch);
+}
+
+// b went on alone to later versions before it noticed that it was given up: a replica must not hold on to them.
+TEST_F(MovingSlices, WhatALaterOwnerSendsReplacesLaterVersionsOfAnEarlierOne) {
+  change_to({"a", "b"}, all_from("manager"));
+  settle_all({"a", "b"});
+  std::map<int, SliceState> held = server("b").server.give_up();
+  for (auto& [slice, state] : held) state.version += 10;
+  servers_.emplace("b2", std::make_unique<MovingServer>("b2", layout_, std::move(held)));
+  change_to({"a"});
+  change_to({"a", "b2"}, all_from("a"));
+  settle_all({"a", "b2"});
+  change_to({"a", "b2"});
+  const Message held_now = status("b2", {"a", "b2"});
+  ASSERT_EQ(held_now.fields.at("slices").size(), kMovedSlices);
+  for (const auto& slice : held_now.fields.at("slices")) {
+    EXPECT_EQ(slice.at("version"), 1);
+    EXPECT_EQ(slice.at("epoch"), 3);
+  }
 }
 
 }  // namespace
