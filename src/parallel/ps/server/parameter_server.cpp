@@ -13,7 +13,11 @@ constexpr std::size_t kFetchedBytes = std::size_t{4} << 20;  // asked for in one
 
 }  // namespace
 
-ParameterServer::ParameterServer(Args args) : args_(std::move(args)), held_(std::move(args_.held)) {}
+ParameterServer::ParameterServer(Args args)
+    : args_(std::move(args)),
+      held_(std::move(args_.held)),
+      // As much as all workers and replicas may have on their way here.
+      early_room_(2 * static_cast<std::size_t>(args_.rules.shards() + 1) * args_.layout.all_state_bytes()) {}
 
 void ParameterServer::follow(const View& view) {
   if (view.version <= version_) return;
@@ -30,6 +34,7 @@ void ParameterServer::follow(const View& view) {
   if (view.epoch != epoch_) {
     stop_serving();
     epoch_ = view.epoch;
+    take_early();  // what is of an older one its senders ask anew
   }
   view_ = view;
   const bool stops_elsewhere = std::exchange(args_.rules.stop_clock, view.stop_clock) != view.stop_clock;
@@ -46,7 +51,6 @@ void ParameterServer::stop_serving() {
   for (auto& [slice, owned] : owned_) held_.insert_or_assign(slice, owned.slice.state());
   owned_.clear();
   missing_.clear();
-  early_.clear();
   pushes_.clear();
   safe_pushes_.clear();
   ready_pulls_.clear();
@@ -81,6 +85,7 @@ void ParameterServer::start_serving(const View& view) {
                 missing_.size());
   begin_choices();
   fetch_missing();
+  take_early();
   replication_->send_due();
 }
 

@@ -89,6 +89,12 @@ class ParameterServer {
     bool late = false;
   };
 
+  // A request by a view that has not come here yet, or for slices that are still on their way.
+  struct Early {
+    Received request;
+    std::int64_t epoch = 0;
+  };
+
   // Pushes of a worker that are safe, by their ids.
   struct SafePushes {
     std::vector<std::uint64_t> ids = {};
@@ -102,6 +108,7 @@ class ParameterServer {
   };
 
   void handle_request(const Received& received);
+  void take(const Received& received);
   void take_push(const Received& received);
   bool take_push_of_slice(const Received& received, std::uint64_t key, int slice, SlicePush push);
   void take_pull(const Received& received);
@@ -127,7 +134,8 @@ class ParameterServer {
   void refuse(const Received& received, const char* code, const std::string& why);
   bool of_this_epoch(const Received& received);
   bool all_here(const Received& request, const std::vector<int>& slices);
-  void wait_for_slices(const Received& request);
+  void wait(const Received& request, std::int64_t epoch);
+  void take_early();
   void forget_spare_copies();
   bool safe() const;
 
@@ -143,7 +151,9 @@ class ParameterServer {
   std::map<int, SliceState> held_;      // of others, or ours until the view is settled
   std::map<int, std::string> missing_;  // slices we own, by who has them
   Clock::time_point asked_ = {};
-  std::vector<Received> early_;  // requests for slices that are still on their way
+  std::vector<Early> early_;
+  std::size_t early_bytes_ = 0;  // of their payloads
+  std::size_t early_room_ = 0;
   std::map<std::uint64_t, Push> pushes_;
   std::uint64_t next_push_ = 1;
   std::map<std::pair<PeerId, std::uint64_t>, ReadyPull> ready_pulls_;

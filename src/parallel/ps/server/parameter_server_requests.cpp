@@ -12,8 +12,7 @@
 namespace trifold {
 namespace {
 
-// Of requests that wait for slices which are on their way; workers ask again anyway.
-constexpr std::size_t kMostEarly = 4096;
+constexpr std::size_t kMostEarly = 4096;  // requests; who asks for more is told to ask again
 constexpr std::size_t kMostOwedPulls = 1024;
 constexpr std::size_t kMostCuts = 3;  // of a replica, which is not told when one is released
 constexpr int kMostUnsent = 8;        // messages that are taken before what they made ready is sent
@@ -25,11 +24,7 @@ std::uint64_t id_of(const Message& message) {
 }  // namespace
 
 void ParameterServer::handle(const Received& received, bool more) {
-  try {
-    handle_request(received);
-  } catch (const std::exception& error) {
-    refuse(received, "bad", error.what());
-  }
+  handle_request(received);
   follow_choices();
   if (more && ++unsent_ < kMostUnsent) return;
   send_answers();
@@ -37,6 +32,14 @@ void ParameterServer::handle(const Received& received, bool more) {
 }
 
 void ParameterServer::handle_request(const Received& received) {
+  try {
+    take(received);
+  } catch (const std::exception& error) {
+    refuse(received, "bad", error.what());
+  }
+}
+
+void ParameterServer::take(const Received& received) {
   switch (received.message.kind) {
     case MessageKind::push:
       return take_push(received);
@@ -86,14 +89,19 @@ void ParameterServer::refuse(const Received& received, const char* code, const s
                        .fields = {{"id", std::move(id)}, {"code", code}, {"epoch", epoch_}, {"why", why}}});
 }
 
+// Whether it can be taken now. Others may hear of a view sooner than this server does: what they ask by it waits until
+// it has come here, too. What they ask by an older one is refused.
 bool ParameterServer::of_this_epoch(const Received& received) {
-  if (serving_ && received.message.fields.at("epoch").get<std::int64_t>() == epoch_) return true;
-  refuse(received, "epoch",
-         fmt::format("this server is in epoch {}{}", epoch_, serving_ ? "" : ", which is not settled"));
+  const std::int64_t epoch = received.message.fields.at("epoch");
+  if (serving_ && epoch == epoch_) return true;
+  if (epoch > epoch_ || (epoch == epoch_ && !serving_))
+    wait(received, epoch);
+  else
+    refuse(received, "epoch", fmt::format("this server is in epoch {}", epoch_));
   return false;
 }
 
-// Whether a push or pull can be taken now. If not it is refused, or waits for slices that are on their way.
+// Likewise of a push or pull, for slices that are on their way.
 bool ParameterServer::all_here(const Received& request, const std::vector<int>& slices) {
   for (const int slice : slices) {
     if (places_[static_cast<std::size_t>(slice)].primary == self_) continue;
@@ -101,12 +109,26 @@ bool ParameterServer::all_here(const Received& request, const std::vector<int>& 
     return false;
   }
   if (std::ranges::all_of(slices, [&](int slice) { return owned_.contains(slice); })) return true;
-  wait_for_slices(request);
+  wait(request, epoch_);
   return false;
 }
 
-void ParameterServer::wait_for_slices(const Received& request) {
-  if (early_.size() < kMostEarly) early_.push_back(request);
+void ParameterServer::wait(const Received& request, std::int64_t epoch) {
+  const std::size_t bytes = request.message.payload.size();
+  if (early_.size() >= kMostEarly || early_bytes_ + bytes > early_room_)
+    return refuse(request, "epoch", fmt::format("this server is still on its way to epoch {}", epoch));
+  early_bytes_ += bytes;
+  early_.push_back({.request = request, .epoch = epoch});
+}
+
+// Those that still cannot be taken wait again.
+void ParameterServer::take_early() {
+  early_bytes_ = 0;
+  for (const Early& early : std::exchange(early_, {}))
+    if (early.epoch > epoch_)
+      wait(early.request, early.epoch);
+    else if (early.epoch == epoch_)
+      handle_request(early.request);
 }
 
 void ParameterServer::take_push(const Received& received) {
@@ -207,7 +229,7 @@ void ParameterServer::take_fetch(const Received& received) {
   const std::vector<int> slices = take_slices(received.message, args_.layout);
   // A slice that is on its way is not gone, and what is here of it may be an old replica.
   if (std::ranges::any_of(slices, [&](int slice) { return missing_.contains(slice); }))
-    return wait_for_slices(received);
+    return wait(received, epoch_);
   std::vector<NumberedState> states;
   for (const int slice : slices) {
     const SliceState* state = find_state(slice, cut);
@@ -224,8 +246,7 @@ void ParameterServer::take_fetched(const Message& message) {
   if (!serving_ || message.fields.at("epoch").get<std::int64_t>() != epoch_) return;
   for (auto& [slice, state] : take_states(message, args_.layout))
     if (missing_.erase(slice) > 0) own(slice, std::move(state));
-  if (!missing_.empty() || early_.empty()) return;
-  for (const Received& request : std::exchange(early_, {})) handle_request(request);
+  if (missing_.empty()) take_early();
 }
 
 void ParameterServer::take_replicas(const Received& received) {

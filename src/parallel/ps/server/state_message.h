@@ -29,6 +29,11 @@ struct ServedLayout {
   std::size_t state_bytes(int slice) const {
     return elements_of(slice) * static_cast<std::size_t>(1 + states_of(slice)) * sizeof(float);
   }
+  std::size_t all_state_bytes() const {
+    std::size_t bytes = 0;
+    for (int slice = 0; slice < static_cast<int>(slices.size()); ++slice) bytes += state_bytes(slice);
+    return bytes;
+  }
 };
 
 using NumberedState = std::pair<int, SliceState>;  // slice

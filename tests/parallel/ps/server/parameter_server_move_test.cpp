@@ -112,6 +112,69 @@ class MovingSlices : public ::testing::Test {
   View view_;
 };
 
+// A worker may hear of a view before a server does. What it pushes then is neither refused, to be sent a second time, nor
+// lost; what comes by the view of before is refused.
+TEST_F(MovingSlices, WhoKnowsTheNextViewSoonerWaitsForTheServerToHearOfIt) {
+  change_to({"a"}, all_from("manager"));
+  settle_all({"a"});
+  std::vector<std::byte> values;
+  encode(std::vector<float>(2, 1.0F), {}, {}, values);
+  const auto push_of = [&](std::int64_t epoch, std::int64_t clock) {
+    Message push{.kind = MessageKind::push,
+                 .fields = {{"id", 10 * epoch + clock},
+                            {"epoch", epoch},
+                            {"shard", 0},
+                            {"clock", clock},
+                            {"weight", 1.0},
+                            {"rate", 0.1},
+                            {"slices", {0}},
+                            {"sizes", {values.size()}}}};
+    push.payload = Payload::own(values);
+    return push;
+  };
+  const std::int64_t next = view_.epoch + 1;
+  client_.send(lines_.at("a"), push_of(next, 0));
+  for (int i = 0; i < 50; ++i) pump({"a"});
+  EXPECT_FALSE(client_.receive(0ms));
+  EXPECT_EQ(server("a").server.counts().refused, 0);
+  EXPECT_EQ(server("a").server.counts().pushes, 0);
+
+  change_to({"a"}, all_from("a"));
+  std::optional<Received> answer;
+  for (int i = 0; i < 1000 && !answer; ++i) {
+    pump({"a"});
+    answer = client_.receive(1ms);
+  }
+  ASSERT_TRUE(answer);
+  ASSERT_EQ(answer->message.kind, MessageKind::push_answer);
+  EXPECT_EQ(answer->message.fields.at("ids"), nlohmann::json({10 * next}));
+  EXPECT_EQ(server("a").server.counts().pushes, 1);
+  const Message late = ask("a", push_of(next - 1, 1), {"a"});
+  ASSERT_EQ(late.kind, MessageKind::refusal);
+  EXPECT_EQ(late.fields.at("code"), "epoch");
+}
+
+// Only so much is kept of what says that it is of a view to come.
+TEST_F(MovingSlices, WhatWaitsForAViewIsBounded) {
+  change_to({"a"}, all_from("manager"));
+  settle_all({"a"});
+  const std::vector<std::byte> much(layout_.all_state_bytes());
+  int refused = 0;
+  for (int i = 0; i < 100; ++i) {
+    Message replica{.kind = MessageKind::replicate, .fields = {{"id", i}, {"epoch", view_.epoch + 1}}};
+    replica.payload = Payload::own(much);
+    client_.send(lines_.at("a"), replica);
+  }
+  const int kept = 2 * (1 + 1);  // twice what one worker and a replica may have on their way
+  for (int i = 0; i < 1000 && refused < 100 - kept; ++i) {
+    pump({"a"});
+    while (const auto answer = client_.receive(0ms)) refused += answer->message.fields.at("code") == "epoch" ? 1 : 0;
+  }
+  for (int i = 0; i < 50; ++i) pump({"a"});
+  EXPECT_FALSE(client_.receive(0ms));
+  EXPECT_EQ(refused, 100 - kept);
+}
+
 TEST_F(MovingSlices, WhoAsksForASliceThatIsOnItsWayWaitsForIt) {
   change_to({"a", "b"}, all_from("manager"));
   settle_all({"a", "b"});
