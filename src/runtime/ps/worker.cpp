@@ -37,6 +37,9 @@ class Worker::ClockExchange final : public ParameterExchange {
   }
 
   void gradient_ready(int tensor, std::span<const float> values) override {
+    // All values of this clock are here, and so, in rounds, what all pushed before it has gone out.
+    if (worker_.tensors_[static_cast<std::size_t>(tensor)].trained)
+      std::call_once(counted_, [&] { worker_.moved_ = worker_.counts(); });
     PushArgs push = push_;
     push.tensor = tensor;
     worker_.client_.push(push, values);
@@ -45,6 +48,7 @@ class Worker::ClockExchange final : public ParameterExchange {
  private:
   Worker& worker_;
   PushArgs push_;
+  std::once_flag counted_;
 };
 
 Worker::Worker(WorkerOptions options, ServerClient& client, ShardWork& work)
@@ -267,7 +271,7 @@ ClientCounts Worker::counts() const {
 void Worker::report(int shard, std::int64_t clock, const ShardWork::Result& result, double step_ms) {
   std::int64_t staleness = 0;
   for (const ServerTicket& ticket : tickets_) staleness = std::max(staleness, client_.staleness(ticket));
-  const ClientCounts counts = this->counts();
+  const std::uint64_t late = client_.counts().late_pushes;
   client_.report({{"shard", shard},
                   {"clock", clock},
                   {"loss", result.loss},
@@ -275,11 +279,12 @@ void Worker::report(int shard, std::int64_t clock, const ShardWork::Result& resu
                   {"samples", result.samples},
                   {"step_ms", step_ms},
                   {"staleness", staleness},
-                  {"late", counts.late_pushes - reported_.late_pushes},
-                  {"sent_bytes", counts.sent_bytes - reported_.sent_bytes},
-                  {"received_bytes", counts.received_bytes - reported_.received_bytes},
+                  {"late", late - reported_.late_pushes},
+                  {"sent_bytes", moved_.sent_bytes - reported_.sent_bytes},
+                  {"received_bytes", moved_.received_bytes - reported_.received_bytes},
                   {"peak_bytes", peak_process_bytes()}});
-  reported_ = counts;
+  reported_ = moved_;
+  reported_.late_pushes = late;
 }
 
 }  // namespace trifold

@@ -112,6 +112,7 @@ class Worker {
   std::vector<ServerTicket> tickets_;         // by tensor: of the last pull
   std::vector<bool> pulled_;                  // by tensor: whether it was a part of that
   std::optional<std::int64_t> pulled_clock_;  // that the staging is for
+  ClientCounts moved_;                        // when the values of the last clock were here: its pushes come later
   ClientCounts reported_;                     // as of the last report
 
   std::mutex mutex_;
