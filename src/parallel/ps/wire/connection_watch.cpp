@@ -22,12 +22,6 @@ using std::chrono::milliseconds;
 constexpr std::uint64_t kSlack = std::uint64_t{1} << 20;
 // At most, around the bytes of a part: its frame, and CURVE's box.
 constexpr std::uint64_t kAroundPart = 64;
-// Pings and their answers, in boxes, are 41 bytes a second.
-constexpr std::uint64_t kHeartbeatsPerSecond = 64;
-
-std::uint64_t heartbeats_in(std::chrono::nanoseconds time) {
-  return static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(time).count()) * kHeartbeatsPerSecond;
-}
 
 // Looks are as far apart as a quick peer allows.
 constexpr std::uint64_t kFastestPerMs = std::uint64_t{4} << 20;
@@ -95,7 +89,7 @@ void ConnectionWatch::found_empty() {
 
 void ConnectionWatch::opened(int descriptor) {
   const Clock::time_point now = Clock::now();
-  open_[descriptor] = {.cookie = cookie_of(descriptor), .heard = now, .due = now};
+  open_[descriptor] = {.cookie = cookie_of(descriptor), .due = now};
 }
 
 void ConnectionWatch::closed(int descriptor) {
@@ -122,20 +116,17 @@ void ConnectionWatch::look_at(int descriptor, Connection& connection, Clock::tim
   const std::optional<std::uint64_t> received = received_by(descriptor);
   if (!received) return;
 
-  std::uint64_t heartbeats = heartbeats_in(now - connection.heard);
   const auto at = static_cast<std::size_t>(descriptor);
   if (at >= known_.size()) known_.resize(at + 1);
   Taken& known = known_[at];
   if (progress.taken.messages != known.messages) {
     // Rather too much than too little, which would add up over weeks; never more than came.
-    connection.accounted = std::min(connection.accounted + progress.taken.bytes - known.bytes + heartbeats, *received);
-    connection.heard = now;
+    connection.accounted = std::min(connection.accounted + progress.taken.bytes - known.bytes, *received);
     connection.asked_at.reset();
     known = progress.taken;
-    heartbeats = 0;
   }
 
-  std::uint64_t bytes = *received - std::min(*received, connection.accounted + heartbeats);
+  std::uint64_t bytes = *received - std::min(*received, connection.accounted);
   if (bytes > limit_) bytes -= std::min(bytes, unread_of(descriptor));
   if (bytes <= limit_) {
     connection.asked_at.reset();

@@ -53,10 +53,9 @@ class ConnectionWatch {
     std::uint64_t empties = 0;   // how often nothing waited
   };
   struct Connection {
-    std::uint64_t cookie = 0;      // tells sockets apart that have the same descriptor, one after the other
-    std::uint64_t accounted = 0;   // bytes that came and belong to messages that were taken
-    Clock::time_point heard = {};  // when `accounted` was last right
-    Clock::time_point due = {};    // to be looked at
+    std::uint64_t cookie = 0;     // tells sockets apart that have the same descriptor, one after the other
+    std::uint64_t accounted = 0;  // bytes that came and belong to messages that were taken
+    Clock::time_point due = {};   // to be looked at
     std::optional<Progress> asked_at = {};
     bool cut = false;
   };
