@@ -23,7 +23,7 @@ class Echo {
   explicit Echo(const PlainCopyArgs& args) : args_(args) {
     socket_.set(zmq::sockopt::rcvtimeo, 50);
     socket_.set(zmq::sockopt::sndhwm, 0);
-    socket_.bind("tcp://127.0.0.1:*");
+    socket_.bind(args.local ? "ipc://*" : "tcp://127.0.0.1:*");
     address_ = socket_.get(zmq::sockopt::last_endpoint);
     for (zmq::socket_t* socket : {&replicas_, &next_}) socket->set(zmq::sockopt::linger, 0);
     next_.set(zmq::sockopt::sndhwm, 0);

@@ -14,6 +14,7 @@ struct PlainCopyArgs {
   int rounds = 5;                 // that count: one more connects everybody
   // Copies that a server makes: as zmq_recv and zmq_send do it, or none, since it hands on the message it got.
   bool server_copies = true;
+  bool local = false;  // by Unix sockets; else by TCP
   // Bytes that a server sends on to the next one for each that it gets of a worker, as servers with replicas do.
   double replicated = 0;
 };

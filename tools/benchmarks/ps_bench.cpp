@@ -3,7 +3,8 @@
 // started the processes can put them together. tools/check_ps_scale runs it on hosts with slow links.
 //   ps_bench server   one server, until it is ended
 //   ps_bench worker   one worker; prints when its rounds began and ended
-//   ps_bench loopback servers and workers as threads, in turns with a plain ZeroMQ copy of the same bytes
+//   ps_bench loopback servers and workers as threads, in turns with a plain ZeroMQ copy of the same bytes; both by TCP
+//                     and by Unix sockets, which is what members of one machine use
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -44,11 +45,12 @@ struct BenchArgs {
   int workers = 4;
   int servers = 1;  // loopback
   std::int64_t bytes = std::int64_t{8} << 20;
-  int rounds = 5;
+  int rounds = 20;
   int pause_ms = 300;  // between rounds
   int per_host = 1;    // workers; several go through a head, the first of them
   double keep = 1;     // share of a gradient that is pushed
   double momentum = 0.9;
+  bool local = true;                                   // by Unix sockets, where all are on this machine
   std::string keys = {};                               // folder
   std::string only = {};                               // loopback: one of what is measured; empty: all
   std::size_t plain_message = std::size_t{256} << 10;  // loopback: bytes, as long as push+pull's are
@@ -105,7 +107,9 @@ View view_of(const BenchArgs& args, std::size_t slices) {
 class BenchServer {
  public:
   explicit BenchServer(const BenchArgs& args, const std::string& listen)
-      : args_(args), mailbox_({.listen = listen, .credentials = credentials_of(args, server_name(args.server))}) {}
+      : args_(args), mailbox_({.listen = listen,
+                  .credentials = credentials_of(args, server_name(args.server)),
+                  .local = args.local}) {}
 
   const std::string& address() const { return mailbox_.address(); }
 
@@ -187,7 +191,7 @@ std::vector<RoundTimes> work(const BenchArgs& args, const std::function<void()>&
                        .worker = worker_name(args.worker),
                        .shards = args.workers,
                        .codec = {.half = false, .keep = args.keep},
-                       .mailbox = {.listen = {}, .credentials = credentials},
+                       .mailbox = {.listen = {}, .credentials = credentials, .local = args.local},
                        .pulls_overtake = true});
   const View view = view_of(args, client.slices().size());
   if (head) head->set_view(view);
@@ -322,7 +326,17 @@ void compare_on_loopback(const BenchArgs& args, int turns) {
     RoundCost best = {};
   };
   std::vector<Measured> all = {{"push_pull", [&] { return measure_served(args); }},
+                               {"push_pull_by_tcp",
+                                [&, by_tcp = args]() mutable {
+                                  by_tcp.local = false;
+                                  return measure_served(by_tcp);
+                                }},
                                {"plain_zmq", [&] { return measure_plain_copy(plain); }},
+                               {"plain_local_zmq",
+                                [&, local = plain]() mutable {
+                                  local.local = true;
+                                  return measure_plain_copy(local);
+                                }},
                                {"handed_on_zmq", [&, handed_on = plain]() mutable {
                                   handed_on.server_copies = false;
                                   return measure_plain_copy(handed_on);
@@ -352,10 +366,13 @@ void compare_on_loopback(const BenchArgs& args, int turns) {
     result[fmt::format("{}_MB_s", each.name)] = megabytes / each.best.seconds;
     result[fmt::format("{}_median_MB_s", each.name)] = megabytes / each.best.median_seconds;
     result[fmt::format("{}_cpu_ms", each.name)] = 1e3 * each.best.cpu_seconds;
-    if (all.size() == 1 || &each == &all.front()) continue;
-    result[fmt::format("ratio_to_{}", each.name)] = each.best.seconds / all.front().best.seconds;
-    result[fmt::format("ratio_of_medians_to_{}", each.name)] =
-        each.best.median_seconds / all.front().best.median_seconds;
+    for (const Measured& ours : all) {
+      const std::string name = ours.name;
+      if (!name.starts_with("push_pull") || std::string(each.name).starts_with("push_pull")) continue;
+      result[fmt::format("{}_to_{}", name, each.name)] = each.best.seconds / ours.best.seconds;
+      result[fmt::format("{}_to_{}_by_medians", name, each.name)] =
+          each.best.median_seconds / ours.best.median_seconds;
+    }
   }
   fmt::print("{}\n", result.dump());
 }
@@ -367,7 +384,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   BenchArgs args;
   std::string listen;
-  int turns = 3;
+  int turns = 5;
   const auto add_common = [&](CLI::App* sub) {
     sub->add_option("--workers", args.workers, "of the cluster");
     sub->add_option("--bytes", args.bytes, "of the model");
@@ -393,7 +410,8 @@ int main(int argc, char** argv) {
   loopback->add_option("--servers", args.servers, "how many");
   loopback->add_option("--turns", turns, "of both, the best counts");
   loopback->add_option("--only", args.only, "one of what is measured, for a profiler")
-      ->check(CLI::IsMember({"push_pull", "plain_zmq", "handed_on_zmq", "plain_zmq_with_replicas"}));
+      ->check(CLI::IsMember({"push_pull", "push_pull_by_tcp", "plain_zmq", "plain_local_zmq", "handed_on_zmq",
+                             "plain_zmq_with_replicas"}));
   loopback->add_option("--plain-message", args.plain_message, "bytes of a message of the plain copy");
   CLI11_PARSE(app, argc, argv);
   spdlog::set_default_logger(spdlog::stderr_logger_mt("ps_bench"));  // results are on standard output

@@ -12,6 +12,7 @@
 #include "parallel/ps/wire/frame.h"
 #include "parallel/ps/wire/gatekeeper.h"
 #include "parallel/ps/wire/incoming_peers.h"
+#include "parallel/ps/wire/local_line.h"
 #include "parallel/ps/wire/ready_sockets.h"
 #include "parallel/ps/wire/tcp_address.h"
 #include "runtime/core/error.h"
@@ -111,6 +112,7 @@ struct Mailbox::Parts {
     watch_sockets();
   }
 
+  bool speaks_locally() const { return options.local && !options.credentials; }
   int waiting_here() const { return std::min(options.queued_messages, kWaitingHere); }
 
   void configure(zmq::socket_t& socket, const TcpAddress& where) const {
@@ -155,6 +157,7 @@ struct Mailbox::Parts {
       fail_input("cannot listen on '{}': {}; choose another address or port", options.listen, error.what());
     }
     address = listener.get(zmq::sockopt::last_endpoint);
+    if (speaks_locally()) listen_locally(listener, tcp_address_from(address));
   }
 
   void watch_sockets() {
@@ -198,7 +201,7 @@ struct Mailbox::Parts {
     socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
     socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMostMs);
     try {
-      socket.connect(where.text());
+      if (!speaks_locally() || !connect_locally(socket, where)) socket.connect(where.text());
     } catch (const zmq::error_t& error) {
       fail_input("cannot call '{}': {}", to, error.what());
     }
