@@ -1,5 +1,7 @@
 // Real digits: 5,000 of MNIST, where the shared folder with them is there.
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -50,9 +52,12 @@ TEST_F(Mnist, LeNetReaches97And5Percent) {
   EXPECT_GE(train_lenet(50, "fp32").accuracy, 0.975);
 }
 
+// Half a point is five of the thousand images, which are counted: 97.6 and 98.1 % are five apart, and as fractions a
+// little more. Other processors round otherwise, and so they come out otherwise.
 TEST_F(Mnist, SixteenBitsAreWithinHalfAPoint) {
-  const double exact = train_lenet(20, "fp32").accuracy;
-  for (const char* precision : {"fp16", "bf16"}) EXPECT_NEAR(train_lenet(20, precision).accuracy, exact, 0.005);
+  const auto right = [&](const char* precision) { return std::lround(1000 * train_lenet(20, precision).accuracy); };
+  const long exact = right("fp32");
+  for (const char* precision : {"fp16", "bf16"}) EXPECT_LE(std::abs(right(precision) - exact), 5) << precision;
 }
 
 }  // namespace
