@@ -107,9 +107,9 @@ View view_of(const BenchArgs& args, std::size_t slices) {
 class BenchServer {
  public:
   explicit BenchServer(const BenchArgs& args, const std::string& listen)
-      : args_(args), mailbox_({.listen = listen,
-                  .credentials = credentials_of(args, server_name(args.server)),
-                  .local = args.local}) {}
+      : args_(args),
+        mailbox_(
+            {.listen = listen, .credentials = credentials_of(args, server_name(args.server)), .local = args.local}) {}
 
   const std::string& address() const { return mailbox_.address(); }
 
@@ -370,8 +370,7 @@ void compare_on_loopback(const BenchArgs& args, int turns) {
       const std::string name = ours.name;
       if (!name.starts_with("push_pull") || std::string(each.name).starts_with("push_pull")) continue;
       result[fmt::format("{}_to_{}", name, each.name)] = each.best.seconds / ours.best.seconds;
-      result[fmt::format("{}_to_{}_by_medians", name, each.name)] =
-          each.best.median_seconds / ours.best.median_seconds;
+      result[fmt::format("{}_to_{}_by_medians", name, each.name)] = each.best.median_seconds / ours.best.median_seconds;
     }
   }
   fmt::print("{}\n", result.dump());

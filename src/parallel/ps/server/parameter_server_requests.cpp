@@ -228,8 +228,7 @@ void ParameterServer::take_fetch(const Received& received) {
   const std::int64_t cut = received.message.fields.at("cut");
   const std::vector<int> slices = take_slices(received.message, args_.layout);
   // A slice that is on its way is not gone, and what is here of it may be an old replica.
-  if (std::ranges::any_of(slices, [&](int slice) { return missing_.contains(slice); }))
-    return wait(received, epoch_);
+  if (std::ranges::any_of(slices, [&](int slice) { return missing_.contains(slice); })) return wait(received, epoch_);
   std::vector<NumberedState> states;
   for (const int slice : slices) {
     const SliceState* state = find_state(slice, cut);

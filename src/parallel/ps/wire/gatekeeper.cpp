@@ -123,7 +123,8 @@ struct Gatekeeper::Parts {
         watch.closed(static_cast<int>(value));
         // Of some that speak another protocol ZeroMQ says no more than this.
         if (const auto found = ends_before.find(value); found != ends_before.end()) {
-          if (found->second == handshakes_ended && !local) refusals.note(fmt::format("{}: it spoke something else", where));
+          if (found->second == handshakes_ended && !local)
+            refusals.note(fmt::format("{}: it spoke something else", where));
           ends_before.erase(found);
         }
         break;

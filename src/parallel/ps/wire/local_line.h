@@ -1,6 +1,7 @@
 // A quicker way than TCP between processes of one user on one machine: beside its port a member without keys listens on
 // a Unix socket whose name says the port. The name is an abstract one (unix(7)), which goes with the process and, like
-// the port, belongs to a network namespace. Nobody has to be told: where there is none, or somebody else's, TCP does it.
+// the port, belongs to a network namespace. Nobody has to be told: where there is none, or somebody else's, TCP does
+// it.
 #pragma once
 
 #include <string>

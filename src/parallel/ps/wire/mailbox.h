@@ -32,13 +32,13 @@ struct Credentials {
 
 struct MailboxOptions {
   std::string listen = {};  // "tcp://10.0.0.1:5555", port * for any free one; empty: nobody can call here
-  std::optional<Credentials> credentials = {};           // none: plain, and then only loopback addresses are taken
+  std::optional<Credentials> credentials = {};          // none: plain, and then only loopback addresses are taken
   std::size_t largest_message = std::size_t{64} << 20;  // bytes; a peer that sends more is cut off
   int queued_messages = 1000;  // to each peer, beyond which send() fails; of each that sends, 16 at most wait here
-  // Without credentials: processes of this user, on this machine, are spoken to by Unix sockets (local_line.h), and what
-  // they send waits here without a bound. Else all go by TCP.
+  // Without credentials: processes of this user, on this machine, are spoken to by Unix sockets (local_line.h), and
+  // what they send waits here without a bound. Else all go by TCP.
   bool local = true;
-  bool compress = false;  // payloads by zstd, where that makes them smaller
+  bool compress = false;                                          // payloads by zstd, where that makes them smaller
   std::chrono::milliseconds handshake = std::chrono::seconds(5);  // in which a new peer must have proved itself
 };
 

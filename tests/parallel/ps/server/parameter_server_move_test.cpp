@@ -112,8 +112,8 @@ class MovingSlices : public ::testing::Test {
   View view_;
 };
 
-// A worker may hear of a view before a server does. What it pushes then is neither refused, to be sent a second time, nor
-// lost; what comes by the view of before is refused.
+// A worker may hear of a view before a server does. What it pushes then is neither refused, to be sent a second time,
+// nor lost; what comes by the view of before is refused.
 TEST_F(MovingSlices, WhoKnowsTheNextViewSoonerWaitsForTheServerToHearOfIt) {
   change_to({"a"}, all_from("manager"));
   settle_all({"a"});

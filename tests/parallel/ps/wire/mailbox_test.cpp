@@ -239,8 +239,7 @@ TEST(MailboxTest, WhoEndsWhileNobodyReadsDoesNoHarm) {
   }
   std::this_thread::sleep_for(6s);
   std::map<PeerId, int> got;
-  while (const auto message = server.receive(500ms))
-    EXPECT_EQ(message->message.fields["id"], got[message->from]++);
+  while (const auto message = server.receive(500ms)) EXPECT_EQ(message->message.fields["id"], got[message->from]++);
   ASSERT_EQ(got.size(), 2u);
   // What ZeroMQ had read before the end; by a Unix socket, where there is no bound, that is all.
   EXPECT_GE(std::min(got.begin()->second, got.rbegin()->second), 16);
