@@ -231,7 +231,7 @@ TEST(MailboxTest, ASlowReceiverDoesNotGatherWhatItDoesNotRead) {
 // ZeroMQ (4.3.4) would abort if it pinged a peer that is gone while it does not read from it, since enough waits.
 TEST(MailboxTest, WhoEndsWhileNobodyReadsDoesNoHarm) {
   Mailbox server({.listen = kAnyPort});
-  const Payload payload = pattern(std::size_t{1} << 20);
+  const Payload payload = pattern(std::size_t{64} << 10);
   for (const bool local : {false, true}) {
     Mailbox client({.local = local});
     const PeerId peer = client.connect(server.address());
