@@ -167,7 +167,8 @@ TEST_F(ClusterManagerTest, WaitsForServersThatMayComeBack) {
                                               {"ids", {"s1", "s2"}},
                                               {"epoch", written().epoch},
                                               {"slices", {{{"slice", 0}, {"epoch", 3}, {"version", 21}}}}}});
-    return written().settled && written().epoch == 4;
+    const View now = written();
+    return now.settled && now.epoch == 4;
   }));
   EXPECT_EQ(written().sources, std::vector<std::string>{"s2"});
   EXPECT_EQ(written().served, (ServedEpoch{.epoch = 4, .servers = {"s2"}}));
