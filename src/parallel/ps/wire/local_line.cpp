@@ -16,8 +16,8 @@ constexpr std::string_view kLocalScheme = "ipc://@";  // @: an abstract name
 
 // Messages that wait where they are received, without a bound: when the other end of a Unix socket is closed while
 // ZeroMQ (4.3.4) does not read from it, since enough wait, it forgets what it has not read. So nothing here keeps a
-// process of this user from sending more than is read; members do not, as far as they wait for answers, but what waits is
-// memory besides the copy that its sender keeps.
+// process of this user from sending more than is read; members do not, as far as they wait for answers, but what waits
+// is memory besides the copy that its sender keeps.
 constexpr int kAnyNumber = 0;
 
 std::string local_name(const TcpAddress& where) {
