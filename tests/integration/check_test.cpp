@@ -4,13 +4,14 @@
 #include "runtime/config/job.h"
 #include "runtime/train/model_options.h"
 #include "support/job_fixture.h"
+#include "support/paths.h"
 
 namespace trifold::test {
 namespace {
 
 class Check : public JobFixture {
  protected:
-  static std::string model_job(const std::string& name) { return TRIFOLD_SOURCE_DIR "/models/" + name + ".json"; }
+  static std::string model_job(const std::string& name) { return source_dir() / "models" / (name + ".json"); }
 
   Json check(const std::string& job, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> arguments = {"check", job, "--json"};

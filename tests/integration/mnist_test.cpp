@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "support/job_fixture.h"
+#include "support/paths.h"
 
 namespace trifold::test {
 namespace {
@@ -23,7 +24,7 @@ class Mnist : public JobFixture {
   };
   Result train_lenet(int epochs, const std::string& precision) {
     Json job;
-    job["model"] = TRIFOLD_SOURCE_DIR "/models/nets/lenet5.json";
+    job["model"] = (source_dir() / "models/nets/lenet5.json").string();
     job["data"] = {{"type", "idx"},
                    {"path", data_},
                    {"normalize", {{"mean", {0.1307}}, {"std", {0.3081}}}},
@@ -45,7 +46,7 @@ class Mnist : public JobFixture {
   }
 
  private:
-  const std::filesystem::path data_ = TRIFOLD_SOURCE_DIR "/../shared/data/mnist5k";
+  const std::filesystem::path data_ = source_dir() / "../shared/data/mnist5k";
 };
 
 TEST_F(Mnist, LeNetReaches97And5Percent) {

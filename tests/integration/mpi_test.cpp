@@ -13,6 +13,7 @@
 #include "parallel/processes/line_socket.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "support/job_fixture.h"
+#include "support/paths.h"
 
 #ifndef TRIFOLD_MPIRUN
 #define TRIFOLD_MPIRUN ""
@@ -336,7 +337,7 @@ TEST_F(MpiTest, TraceOfClocksThatAreApartIsByOne) {
   std::vector<std::string> arguments = profile;
   arguments.insert(arguments.end(), {":", "-np", "1"});
   arguments.insert(arguments.end(), ahead.begin(), ahead.end());
-  arguments.push_back(TRIFOLD_PROGRAM);
+  arguments.push_back(program_path());
   arguments.insert(arguments.end(), profile.begin(), profile.end());
   const ProgramResult result =
       RunningProgram({.arguments = arguments, .under = mpirun(1), .directory = directory()}).wait(120s);

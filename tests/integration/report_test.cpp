@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "support/job_fixture.h"
+#include "support/paths.h"
 
 namespace trifold::test {
 namespace {
@@ -46,10 +47,10 @@ TEST_F(Report, RefusesBadFoldersInOneSentence) {
 }
 
 TEST_F(Report, WorksInABrowser) {
-  const std::string script = TRIFOLD_SOURCE_DIR "/tests/report/check_page.py";
+  const std::string script = source_dir() / "tests/report/check_page.py";
   const std::string log = (directory() / "page.log").string();
   const int status = std::system(
-      ("python3 " + script + " " TRIFOLD_PROGRAM " " + directory().string() + " >" + log + " 2>&1").c_str());
+      ("python3 " + script + " " + program_path() + " " + directory().string() + " >" + log + " 2>&1").c_str());
   std::ifstream in(log);
   const std::string text(std::istreambuf_iterator<char>(in), {});
   if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << text;

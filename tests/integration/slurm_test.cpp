@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "fault_fixture.h"
+#include "support/paths.h"
 
 namespace trifold::test {
 namespace {
@@ -35,7 +36,7 @@ class Slurm : public FaultFixture {
         "cd {0} && env {1} PATH={0}/bin:$PATH TRIFOLD={2} SLURM_JOB_NAME=job SLURM_JOB_ID=42 SLURM_CPUS_PER_TASK=1 "
         "bash "
         "{3}/tools/slurm_train.sbatch job.json {4} >> slurm.log 2>&1",
-        directory().string(), fmt::join(variables, " "), TRIFOLD_PROGRAM, TRIFOLD_SOURCE_DIR, arguments);
+        directory().string(), fmt::join(variables, " "), program_path(), source_dir().string(), arguments);
     return WEXITSTATUS(std::system(command.c_str()));
   }
   std::string text_of(const char* file) const { return testing::read_file(directory() / file); }

@@ -1,10 +1,13 @@
 #include "support/cluster_fixture.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <stdexcept>
 #include <thread>
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -44,10 +47,13 @@ void ClusterFixture::expect_same_losses(const std::string& a, const std::string&
   const std::vector<double> second = losses(b);
   ASSERT_EQ(first.size(), second.size());
   ASSERT_GT(first.size(), 10u);
+  double largest = 0;
   for (std::size_t i = 0; i < first.size(); ++i) {
+    largest = std::max(largest, std::abs(first[i] - second[i]) / first[i]);
     if (std::abs(first[i] - second[i]) > tolerance * first[i] && unreported-- > 0) continue;
     ASSERT_NEAR(first[i], second[i], tolerance * first[i]) << "step " << i + 1;
   }
+  ::testing::Test::RecordProperty("largest_difference", fmt::format("{:.1e}", largest));  // for --gtest_output=json
 }
 
 std::unique_ptr<RunningProgram> ClusterFixture::start(std::vector<std::string> arguments,

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/paths.h"
+
 namespace trifold::test {
 namespace {
 
@@ -24,7 +26,7 @@ std::string text_of(const std::filesystem::path& file) {
 RunningProgram::RunningProgram(const Args& args)
     : out_file_(args.directory / (".stdout" + args.label)), err_file_(args.directory / (".stderr" + args.label)) {
   std::vector<std::string> words = args.under;
-  words.emplace_back(TRIFOLD_PROGRAM);
+  words.emplace_back(program_path());
   words.insert(words.end(), args.arguments.begin(), args.arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

@@ -13,10 +13,12 @@
 #include <unistd.h>
 #include <utmp.h>
 
+#include "support/paths.h"
+
 namespace trifold::test {
 
 TerminalProgram::TerminalProgram(const Args& args) {
-  std::vector<std::string> words = {TRIFOLD_PROGRAM};
+  std::vector<std::string> words = {program_path()};
   words.insert(words.end(), args.arguments.begin(), args.arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

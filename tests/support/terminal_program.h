@@ -43,6 +43,7 @@ class TerminalProgram {
 
   const std::string& output() const { return output_; }  // so far
   termios settings() const;                              // of the terminal
+  pid_t process() const { return process_; }
 
  private:
   bool read_some();

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/config/job.h"
+#include "support/paths.h"
 
 namespace trifold {
 namespace {
@@ -19,7 +20,7 @@ struct BadJob {
 
 // Rows of "== name", the job's lines, "--", the error's line.
 std::vector<BadJob> read_table() {
-  std::ifstream file(TRIFOLD_SOURCE_DIR "/tests/runtime/config/bad_jobs.txt");
+  std::ifstream file(test::source_dir() / "tests/runtime/config/bad_jobs.txt");
   std::vector<BadJob> rows;
   bool in_error = false;
   for (std::string line; std::getline(file, line);) {

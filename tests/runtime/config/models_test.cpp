@@ -14,13 +14,14 @@
 #include "runtime/config/job.h"
 #include "runtime/config/model_section.h"
 #include "runtime/config/schema.h"
+#include "support/paths.h"
 
 namespace trifold {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kModels = fs::path(TRIFOLD_SOURCE_DIR) / "models";
+const fs::path kModels = test::source_dir() / "models";
 
 std::string file_text(const fs::path& path) {
   std::ifstream file(path);
@@ -89,7 +90,7 @@ TEST(Schema, IsTheOneTheDeclarationsMake) {
 TEST(Schema, AgreesWithTheParserInPython) {
   if (std::system("python3 -c 'import jsonschema' 2>/dev/null") != 0)
     GTEST_SKIP() << "python3 with jsonschema is not installed";
-  const fs::path script = fs::path(TRIFOLD_SOURCE_DIR) / "tests/runtime/config/check_schema.py";
+  const fs::path script = test::source_dir() / "tests/runtime/config/check_schema.py";
   EXPECT_EQ(std::system(("python3 '" + script.string() + "' '" + kModels.string() + "'").c_str()), 0);
 }
 

@@ -4,6 +4,7 @@
 
 #include "runtime/data/file_bytes.h"
 #include "runtime/data/temporary_folder.h"
+#include "support/paths.h"
 
 namespace trifold {
 namespace {
@@ -93,7 +94,7 @@ TEST(Idx, RefusesImagesAndLabelsThatDoNotBelongTogether) {
 }
 
 TEST(Idx, ReadsRealDigits) {
-  const std::filesystem::path folder = std::filesystem::path(TRIFOLD_SOURCE_DIR) / "../shared/data/mnist5k";
+  const std::filesystem::path folder = test::source_dir() / "../shared/data/mnist5k";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no digits at " << folder;
   const auto train = open_idx(folder, Split::train);
   const auto test = open_idx(folder, Split::test);
