@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/checkpoint/file_descriptor.h"
+#include "runtime/core/file_descriptor.h"
 #include "runtime/metrics/metric.h"
 
 namespace trifold {

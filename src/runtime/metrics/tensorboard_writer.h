@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "runtime/checkpoint/file_descriptor.h"
+#include "runtime/core/file_descriptor.h"
 #include "runtime/metrics/metric.h"
 #include "runtime/metrics/tensorboard_event.h"
 

@@ -12,22 +12,18 @@
 namespace trifold {
 
 EventDescriptor::EventDescriptor() : descriptor_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (descriptor_ < 0) fail_runtime("no event descriptor: {}", std::strerror(errno));
-}
-
-EventDescriptor::~EventDescriptor() {
-  ::close(descriptor_);
+  if (!descriptor_.is_open()) fail_runtime("no event descriptor: {}", std::strerror(errno));
 }
 
 void EventDescriptor::set() const {
   const std::uint64_t one = 1;
   // It fails only where the counter is full, and then it is set.
-  [[maybe_unused]] const auto written = ::write(descriptor_, &one, sizeof one);
+  [[maybe_unused]] const auto written = ::write(descriptor_.get(), &one, sizeof one);
 }
 
 bool EventDescriptor::take() const {
   std::uint64_t times = 0;
-  return ::read(descriptor_, &times, sizeof times) == static_cast<::ssize_t>(sizeof times);
+  return ::read(descriptor_.get(), &times, sizeof times) == static_cast<::ssize_t>(sizeof times);
 }
 
 }  // namespace trifold

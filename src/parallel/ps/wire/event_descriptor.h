@@ -1,22 +1,21 @@
 // Something to poll on that any thread can set off.
 #pragma once
 
+#include "runtime/core/file_descriptor.h"
+
 namespace trifold {
 
 class EventDescriptor {
  public:
   EventDescriptor();
-  ~EventDescriptor();
-  EventDescriptor(const EventDescriptor&) = delete;
-  EventDescriptor& operator=(const EventDescriptor&) = delete;
 
-  int get() const { return descriptor_; }
+  int get() const { return descriptor_.get(); }
   void set() const;
   // Whether it was set since it was last taken.
   bool take() const;
 
  private:
-  int descriptor_;
+  FileDescriptor descriptor_;
 };
 
 }  // namespace trifold

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <zmq.h>
 
 #include "runtime/core/error.h"
+#include "runtime/core/file_descriptor.h"
 
 namespace trifold {
 namespace {
@@ -25,17 +27,13 @@ constexpr ::off_t kLargestKeyFile = 1 << 20;  // bytes
 class KeyFile {
  public:
   KeyFile(fs::path path, int flags) : path_(std::move(path)), descriptor_(::open(path_.c_str(), flags, 0600)) {}
-  ~KeyFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  KeyFile(const KeyFile&) = delete;
-  KeyFile& operator=(const KeyFile&) = delete;
 
-  bool open() const { return descriptor_ >= 0; }
+  bool open() const { return descriptor_.is_open(); }
 
   struct stat status() const {
     struct stat status = {};
-    if (::fstat(descriptor_, &status) != 0) fail_input("cannot read '{}': {}", path_.string(), std::strerror(errno));
+    if (::fstat(descriptor_.get(), &status) != 0)
+      fail_input("cannot read '{}': {}", path_.string(), std::strerror(errno));
     return status;
   }
 
@@ -44,20 +42,19 @@ class KeyFile {
     if (!S_ISREG(about.st_mode) || about.st_size > kLargestKeyFile)
       fail_input("'{}' is no file of keys", path_.string());
     std::string text(static_cast<std::size_t>(about.st_size), '\0');
-    if (::pread(descriptor_, text.data(), text.size(), 0) != about.st_size)
+    if (::pread(descriptor_.get(), text.data(), text.size(), 0) != about.st_size)
       fail_input("cannot read '{}': {}", path_.string(), std::strerror(errno));
     return text;
   }
 
   void write(const std::string& text) const {
-    if (::write(descriptor_, text.data(), text.size()) != static_cast<::ssize_t>(text.size()) ||
-        ::fsync(descriptor_) != 0)
-      fail_runtime("cannot write '{}': {}", path_.string(), std::strerror(errno));
+    write_all(descriptor_, std::as_bytes(std::span(text)), path_);
+    if (::fsync(descriptor_.get()) != 0) fail_runtime("cannot write '{}': {}", path_.string(), std::strerror(errno));
   }
 
  private:
   fs::path path_;
-  int descriptor_;
+  FileDescriptor descriptor_;
 };
 
 fs::path secret_file(const fs::path& folder, const std::string& member) {

@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/file_descriptor.h"
+#include "runtime/core/file_descriptor.h"
 
 #include <cerrno>
 #include <system_error>
