@@ -18,7 +18,7 @@ void read(std::span<const std::byte> head, std::span<const std::byte> payload) {
   if (!reading.message) return;
   if (reading.message->payload.size() > kLargest) fuzz::report_defect("a payload larger than allowed");
   reading.message->fields.dump();  // throws if it cannot be written as JSON
-  const Frame again = encode_frame(*reading.message, true);
+  const Frame again = encode_frame(*reading.message, PayloadForm::compressed);
   const FrameReading second = decode_frame(again.head, again.payload, kLargest);
   if (!second.message || encode_frame(*second.message).head != encode_frame(*reading.message).head)
     fuzz::report_defect("a message changes when it is sent on");

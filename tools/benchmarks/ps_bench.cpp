@@ -3,8 +3,8 @@
 // started the processes can put them together. tools/check_ps_scale runs it on hosts with slow links.
 //   ps_bench server   one server, until it is ended
 //   ps_bench worker   one worker; prints when its rounds began and ended
-//   ps_bench loopback servers and workers as threads, in turns with a plain ZeroMQ copy of the same bytes; both by TCP
-//                     and by Unix sockets, which is what members of one machine use
+//   ps_bench loopback servers and workers as threads, in turns with a plain ZeroMQ copy of the same bytes;
+//                     by shared memory, as members of one machine do it, and by TCP, as others do
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -50,7 +50,7 @@ struct BenchArgs {
   int per_host = 1;    // workers; several go through a head, the first of them
   double keep = 1;     // share of a gradient that is pushed
   double momentum = 0.9;
-  bool local = true;                                   // by Unix sockets, where all are on this machine
+  bool shares = true;                                  // memory, where all are on this machine
   std::string keys = {};                               // folder
   std::string only = {};                               // loopback: one of what is measured; empty: all
   std::size_t plain_message = std::size_t{256} << 10;  // loopback: bytes, as long as push+pull's are
@@ -75,6 +75,12 @@ std::vector<ServedTensor> tensors_of(std::int64_t bytes) {
 std::optional<Credentials> credentials_of(const BenchArgs& args, const std::string& member) {
   if (args.keys.empty()) return std::nullopt;
   return load_credentials(args.keys, member);
+}
+
+MailboxOptions mailbox_options(const BenchArgs& args, const std::string& member, const std::string& listen = {}) {
+  MailboxOptions options{.listen = listen, .credentials = credentials_of(args, member)};
+  if (!args.shares) options.shared_blocks = 0;
+  return options;
 }
 
 View view_of(const BenchArgs& args, std::size_t slices) {
@@ -107,9 +113,7 @@ View view_of(const BenchArgs& args, std::size_t slices) {
 class BenchServer {
  public:
   explicit BenchServer(const BenchArgs& args, const std::string& listen)
-      : args_(args),
-        mailbox_(
-            {.listen = listen, .credentials = credentials_of(args, server_name(args.server)), .local = args.local}) {}
+      : args_(args), mailbox_(mailbox_options(args, server_name(args.server), listen)) {}
 
   const std::string& address() const { return mailbox_.address(); }
 
@@ -180,18 +184,18 @@ std::int64_t now_ns() {
 // `between` is called before every round, the first included, which is there to connect everybody.
 std::vector<RoundTimes> work(const BenchArgs& args, const std::function<void()>& between) {
   const std::vector<ServedTensor> tensors = tensors_of(args.bytes);
-  const std::optional<Credentials> credentials = credentials_of(args, worker_name(args.worker));
   std::optional<HostHead> head;
-  if (args.per_host > 1 && args.worker % args.per_host == 0)
-    head.emplace(HostHeadOptions{.worker = worker_name(args.worker),
-                                 .tensors = tensors,
-                                 .participation = {.shards = args.workers},
-                                 .mailbox = {.listen = kHeadAddress, .credentials = credentials}});
+  if (args.per_host > 1 && args.worker % args.per_host == 0) {
+    HostHeadOptions options{.worker = worker_name(args.worker), .tensors = tensors};
+    options.participation.shards = args.workers;
+    options.mailbox = mailbox_options(args, options.worker, kHeadAddress);
+    head.emplace(std::move(options));
+  }
   ServerClient client({.tensors = tensors,
                        .worker = worker_name(args.worker),
                        .shards = args.workers,
                        .codec = {.half = false, .keep = args.keep},
-                       .mailbox = {.listen = {}, .credentials = credentials, .local = args.local},
+                       .mailbox = mailbox_options(args, worker_name(args.worker)),
                        .pulls_overtake = true});
   const View view = view_of(args, client.slices().size());
   if (head) head->set_view(view);
@@ -328,7 +332,7 @@ void compare_on_loopback(const BenchArgs& args, int turns) {
   std::vector<Measured> all = {{"push_pull", [&] { return measure_served(args); }},
                                {"push_pull_by_tcp",
                                 [&, by_tcp = args]() mutable {
-                                  by_tcp.local = false;
+                                  by_tcp.shares = false;
                                   return measure_served(by_tcp);
                                 }},
                                {"plain_zmq", [&] { return measure_plain_copy(plain); }},

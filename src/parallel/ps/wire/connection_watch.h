@@ -5,8 +5,7 @@
 //
 // What such a peer takes up until then is more than it sent, since each part is a record of 64 bytes, and one of its
 // own beyond 33 bytes: 4.5 times with keys, where a part of one byte is 36 on the wire; 32 times without, where an
-// empty one is 2. While nobody receives, as much may come as all messages that could wait. Of Unix sockets the system
-// does not count what came: those who call there (local_line.h) are processes of the same user, and not watched.
+// empty one is 2. While nobody receives, as much may come as all messages that could wait.
 #pragma once
 
 #include <chrono>

@@ -17,7 +17,9 @@ namespace trifold {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x53504654;  // "TFPS"
-constexpr std::uint32_t kCompressed = 1;      // flag
+// Flags.
+constexpr std::uint32_t kCompressed = 1;
+constexpr std::uint32_t kElsewhere = 2;
 constexpr std::size_t kChecksumAt = kHeaderBytes - sizeof(std::uint64_t);
 constexpr std::size_t kWorthCompressing = 256;  // bytes
 constexpr int kCompressionLevel = 1;            // the wire is quicker than any higher one
@@ -110,6 +112,8 @@ bool is_known(MessageKind kind) {
     case MessageKind::registry:
     case MessageKind::registry_answer:
     case MessageKind::report:
+    case MessageKind::share:
+    case MessageKind::share_answer:
       return true;
   }
   return false;
@@ -126,8 +130,9 @@ std::string fault_of(const Header& header, std::size_t head_bytes, std::size_t p
     return fmt::format("its payload has {} bytes and its head says {}", payload_bytes, header.sent_bytes);
   if (header.plain_bytes > largest)
     return fmt::format("its payload is of {} bytes, and {} are allowed", header.plain_bytes, largest);
-  if ((header.flags & ~kCompressed) != 0) return fmt::format("it has unknown flags {:#x}", header.flags);
-  if (header.flags == 0 && header.plain_bytes != header.sent_bytes) return "its payload's lengths contradict";
+  if (header.flags != 0 && header.flags != kCompressed && header.flags != kElsewhere)
+    return fmt::format("it has unknown flags {:#x}", header.flags);
+  if (header.flags != kCompressed && header.plain_bytes != header.sent_bytes) return "its payload's lengths contradict";
   if (!is_known(static_cast<MessageKind>(header.kind))) return fmt::format("it is of unknown kind {}", header.kind);
   return {};
 }
@@ -155,11 +160,12 @@ std::uint64_t PayloadChecksum::value() const {
   return XXH3_64bits_digest(state_->sum);
 }
 
-Frame encode_frame(const Message& message, bool compress) {
+Frame encode_frame(const Message& message, PayloadForm form) {
   TRIFOLD_CHECK(message.fields.is_object(), "the fields of a message are an object");
   Frame frame{.head = std::vector<std::byte>(kHeaderBytes), .payload = message.payload};
   Header header{.kind = static_cast<std::uint16_t>(message.kind), .plain_bytes = message.payload.size()};
-  if (compress)
+  if (form == PayloadForm::elsewhere) header.flags = kElsewhere;
+  if (form == PayloadForm::compressed)
     if (std::optional<Payload> smaller = compressed(message.payload.bytes())) {
       frame.payload = std::move(*smaller);
       header.flags = kCompressed;
@@ -176,6 +182,12 @@ Frame encode_frame(const Message& message, bool compress) {
       checksum(frame.head, frame.payload.checksum() ? *frame.payload.checksum() : checksum_of(frame.payload.bytes()));
   write(header, frame.head.data());
   return frame;
+}
+
+bool says_elsewhere(std::span<const std::byte> head) {
+  if (head.size() < kHeaderBytes) return false;
+  const Header header = read(head.data());
+  return header.magic == kMagic && header.version == kFrameVersion && header.flags == kElsewhere;
 }
 
 FrameReading decode_frame(std::span<const std::byte> head, const Payload& payload, std::size_t largest) {

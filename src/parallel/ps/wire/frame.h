@@ -1,6 +1,6 @@
 // How a message lies on the wire: a head (a header of fixed length, then the fields as CBOR) and the payload, which may
-// be compressed. A checksum is over all of it. What comes in may be from anybody: reading it takes no more memory than
-// its limits say, and what is wrong with it is an answer, not an error.
+// be compressed, or lie elsewhere. A checksum is over all of it. What comes in may be from anybody: reading it takes no
+// more memory than its limits say, and what is wrong with it is an answer, not an error.
 #pragma once
 
 #include <cstddef>
@@ -46,15 +46,24 @@ class PayloadChecksum {
   std::unique_ptr<State, Free> state_;
 };
 
+enum class PayloadForm {
+  plain,
+  compressed,  // where that makes it smaller
+  elsewhere,   // plain; the receiver finds it by what is sent in its place (payload_sharing.h)
+};
+
 // Fails if the fields are no object or too large.
-Frame encode_frame(const Message& message, bool compress = false);
+Frame encode_frame(const Message& message, PayloadForm form = PayloadForm::plain);
 
 struct FrameReading {
   std::optional<Message> message = {};
   std::string why_not = {};  // ... was it refused
 };
 
-// `largest`: bytes of a payload, compressed or not.
+// Whether this is the head of a frame whose payload is elsewhere.
+bool says_elsewhere(std::span<const std::byte> head);
+
+// `payload`: as it was sent, or where it was found. `largest`: bytes of a payload, compressed or not.
 FrameReading decode_frame(std::span<const std::byte> head, const Payload& payload, std::size_t largest);
 
 }  // namespace trifold

@@ -12,7 +12,6 @@
 
 #include "parallel/ps/wire/connection_watch.h"
 #include "parallel/ps/wire/event_descriptor.h"
-#include "parallel/ps/wire/local_line.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -96,8 +95,6 @@ struct Gatekeeper::Parts {
     std::uint32_t value = 0;
     std::memcpy(&kind, event[0].data(), sizeof kind);
     std::memcpy(&value, event[0].data<std::byte>() + sizeof kind, sizeof value);
-    // Who calls there is of this user, and often only looks whether anybody is here.
-    const bool local = is_local_endpoint(event[1].to_string_view());
     const std::string where = fmt::format("refused a connection to {}", event[1].to_string_view());
     switch (kind) {
       case ZMQ_EVENT_ACCEPTED:
@@ -117,14 +114,13 @@ struct Gatekeeper::Parts {
         break;
       case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
         ++handshakes_ended;
-        if (!local) refusals.note(fmt::format("{}: it ended, or had not shaken hands in time", where));
+        refusals.note(fmt::format("{}: it ended, or had not shaken hands in time", where));
         break;
       case ZMQ_EVENT_DISCONNECTED:
         watch.closed(static_cast<int>(value));
         // Of some that speak another protocol ZeroMQ says no more than this.
         if (const auto found = ends_before.find(value); found != ends_before.end()) {
-          if (found->second == handshakes_ended && !local)
-            refusals.note(fmt::format("{}: it spoke something else", where));
+          if (found->second == handshakes_ended) refusals.note(fmt::format("{}: it spoke something else", where));
           ends_before.erase(found);
         }
         break;

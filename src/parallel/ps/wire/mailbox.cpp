@@ -12,7 +12,7 @@
 #include "parallel/ps/wire/frame.h"
 #include "parallel/ps/wire/gatekeeper.h"
 #include "parallel/ps/wire/incoming_peers.h"
-#include "parallel/ps/wire/local_line.h"
+#include "parallel/ps/wire/payload_sharing.h"
 #include "parallel/ps/wire/ready_sockets.h"
 #include "parallel/ps/wire/tcp_address.h"
 #include "runtime/core/error.h"
@@ -53,6 +53,14 @@ void let_go(void* /*bytes*/, void* held) {
   delete payload;
 }
 
+zmq::message_t part_of(const SharedPlace& place) {
+  return {&place, sizeof place};
+}
+
+std::span<const std::byte> bytes_of(const zmq::message_t& part) {
+  return {part.data<std::byte>(), part.size()};
+}
+
 zmq::message_t part_of(const Payload& payload) {
   if (payload.size() <= kCopied) return {payload.bytes().data(), payload.size()};
   auto* held = new HeldPayload{.owner = payload.owner()};
@@ -87,7 +95,7 @@ struct Mailbox::Parts {
     PeerId peer;
     zmq::socket_t socket;
   };
-  enum class Taken { nothing, refused, message };
+  enum class Taken { nothing, refused, own, message };  // own: it was for this mailbox
 
   MailboxOptions options;
   std::string address = {};
@@ -97,6 +105,7 @@ struct Mailbox::Parts {
   EventDescriptor woken = {};  // set after wake_up is
   PeerId next_peer = 1;
   IncomingPeers incoming = IncomingPeers();
+  PayloadSharing sharing;
   // Sockets go before their context, which waits for what they still send.
   zmq::context_t context = {};
   zmq::socket_t listener = {};                                    // not open: nobody can call here
@@ -106,13 +115,14 @@ struct Mailbox::Parts {
   std::unique_ptr<Gatekeeper> gatekeeper = {};                    // goes before the listener
 
   explicit Parts(MailboxOptions from)
-      : options(std::move(from)), watch(kLargestHead + options.largest_message, waiting_here(), refusals) {
+      : options(std::move(from)),
+        sharing(options.credentials || options.compress ? 0 : options.shared_blocks),
+        watch(kLargestHead + options.largest_message, waiting_here(), refusals) {
     if (zmq_ctx_set(context.handle(), kZeroCopyReceive, 0) != 0) throw zmq::error_t();
     if (!options.listen.empty()) listen(tcp_address_from(options.listen));
     watch_sockets();
   }
 
-  bool speaks_locally() const { return options.local && !options.credentials; }
   int waiting_here() const { return std::min(options.queued_messages, kWaitingHere); }
 
   void configure(zmq::socket_t& socket, const TcpAddress& where) const {
@@ -157,7 +167,6 @@ struct Mailbox::Parts {
       fail_input("cannot listen on '{}': {}; choose another address or port", options.listen, error.what());
     }
     address = listener.get(zmq::sockopt::last_endpoint);
-    if (speaks_locally()) listen_locally(listener, tcp_address_from(address));
   }
 
   void watch_sockets() {
@@ -201,7 +210,7 @@ struct Mailbox::Parts {
     socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
     socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectMostMs);
     try {
-      if (!speaks_locally() || !connect_locally(socket, where)) socket.connect(where.text());
+      socket.connect(where.text());
     } catch (const zmq::error_t& error) {
       fail_input("cannot call '{}': {}", to, error.what());
     }
@@ -210,8 +219,13 @@ struct Mailbox::Parts {
     return connections.back().peer;
   }
 
-  void disconnect(PeerId peer) {
+  void forget(PeerId peer) {
     incoming.forget(peer);
+    sharing.forget(peer);
+  }
+
+  void disconnect(PeerId peer) {
+    forget(peer);
     if (const auto found = connection_of(peer); found != connections.end()) connections.erase(found);
     watch_sockets();
   }
@@ -220,27 +234,49 @@ struct Mailbox::Parts {
     if (message.payload.size() > options.largest_message)
       fail_runtime("a message of {} bytes cannot be sent: {} are allowed", message.payload.size(),
                    options.largest_message);
+    if (const std::optional<Message> answer = sharing.answer_to(to); answer && put(to, *answer)) sharing.answered(to);
+    std::optional<SharedPlace> place;
+    if (sharing.worth_it(message.payload)) {
+      if (const std::optional<Message> offer = sharing.offer_to(to); offer && put(to, *offer)) sharing.offered(to);
+      place = sharing.place_for(to, message.payload);
+    }
+    const std::optional<std::size_t> bytes = put(to, message, place);
+    if (!bytes) {
+      if (place) sharing.not_sent(*place);
+      return false;
+    }
+    counts.sent_bytes += *bytes;
+    if (place) counts.shared_bytes += place->bytes;
+    return true;
+  }
+
+  // The frame's bytes, with the payload wherever it is; null: it cannot be sent.
+  std::optional<std::size_t> put(PeerId to, const Message& message, const std::optional<SharedPlace>& place = {}) {
     const auto connection = connection_of(to);
     const std::string* name = connection == connections.end() ? incoming.name_of(to) : nullptr;
-    if (connection == connections.end() && name == nullptr) return false;
+    if (connection == connections.end() && name == nullptr) {
+      sharing.forget(to);
+      return std::nullopt;
+    }
     zmq::socket_t& socket = name == nullptr ? connection->socket : listener;
     ready.touched(name != nullptr ? 0
                                   : static_cast<std::size_t>(connection - connections.begin()) + (listener ? 1 : 0));
 
-    const Frame frame = encode_frame(message, options.compress);
+    const Frame frame = encode_frame(message, place              ? PayloadForm::elsewhere
+                                              : options.compress ? PayloadForm::compressed
+                                                                 : PayloadForm::plain);
     try {
       using enum zmq::send_flags;
-      if (name != nullptr && !socket.send(zmq::buffer(*name), sndmore | dontwait)) return false;
+      if (name != nullptr && !socket.send(zmq::buffer(*name), sndmore | dontwait)) return std::nullopt;
       const bool has_payload = !frame.payload.empty();
-      if (!socket.send(zmq::buffer(frame.head), has_payload ? sndmore | dontwait : dontwait)) return false;
-      if (has_payload && !socket.send(part_of(frame.payload), dontwait)) return false;
+      if (!socket.send(zmq::buffer(frame.head), has_payload ? sndmore | dontwait : dontwait)) return std::nullopt;
+      if (has_payload && !socket.send(place ? part_of(*place) : part_of(frame.payload), dontwait)) return std::nullopt;
     } catch (const zmq::error_t& error) {
       if (error.num() != EHOSTUNREACH) throw;
-      incoming.forget(to);
-      return false;
+      forget(to);
+      return std::nullopt;
     }
-    counts.sent_bytes += frame.bytes();
-    return true;
+    return frame.bytes();
   }
 
   // A message from one socket, if there is one. 0: the listener's.
@@ -263,20 +299,53 @@ struct Mailbox::Parts {
     }
     if (is_listener) watch.took(zmq_msg_get(head.handle(), ZMQ_SRCFD), bytes, 2 + beyond);
 
+    // Only who says something that makes sense has a number.
+    const auto from = [&] {
+      return is_listener ? incoming.number_of(name.to_string_view(), next_peer) : connection->peer;
+    };
     FrameReading reading;
-    if (beyond > 0)
+    if (beyond > 0) {
       reading.why_not = "it has too many parts";
-    else
-      reading =
-          decode_frame({head.data<std::byte>(), head.size()}, payload_of(std::move(payload)), options.largest_message);
+    } else if (!says_elsewhere(bytes_of(head))) {
+      reading = decode_frame(bytes_of(head), payload_of(std::move(payload)), options.largest_message);
+    } else if (const std::optional<Payload> found = sharing.payload_at(bytes_of(payload))) {
+      bytes = head.size() + found->size();
+      reading = decode_frame(bytes_of(head), *found, options.largest_message);
+    } else if (const std::optional<Message> unknown = PayloadSharing::unknown(bytes_of(payload))) {
+      put(from(), *unknown);
+      return Taken::own;
+    } else {
+      reading.why_not = "it does not say where its payload is";
+    }
+    if (reading.message && is_of_sharing(reading.message->kind)) {
+      if (share(from(), *reading.message)) return Taken::own;
+      reading = {.why_not = "it offers nothing that could be shared"};
+    }
     if (!reading.message) {
       refusals.note(fmt::format("refused a message from {}: {}", peer_address(head), reading.why_not));
       return Taken::refused;
     }
     received.message = std::move(*reading.message);
-    received.from = is_listener ? incoming.number_of(name.to_string_view(), next_peer) : connection->peer;
+    received.from = from();
     counts.received_bytes += bytes;
     return Taken::message;
+  }
+
+  static bool is_of_sharing(MessageKind kind) {
+    return kind == MessageKind::share || kind == MessageKind::share_answer;
+  }
+
+  // False: it makes no sense.
+  bool share(PeerId from, const Message& message) {
+    try {
+      if (message.kind == MessageKind::share)
+        sharing.take_offer(from, message);
+      else
+        sharing.take_answer(from, message);
+    } catch (const nlohmann::json::exception&) {
+      return false;
+    }
+    return true;
   }
 
   std::optional<Received> receive(std::chrono::milliseconds timeout) {
@@ -298,7 +367,7 @@ struct Mailbox::Parts {
           if (listener && *socket == 0) watch.found_empty();
           ended = timeout.count() == 0;  // that was a look
         }
-        if (taken == Taken::refused && Clock::now() >= deadline) return std::nullopt;
+        if (taken != Taken::nothing && Clock::now() >= deadline) return std::nullopt;
         continue;
       }
       if (ended) return std::nullopt;

@@ -35,10 +35,11 @@ struct MailboxOptions {
   std::optional<Credentials> credentials = {};          // none: plain, and then only loopback addresses are taken
   std::size_t largest_message = std::size_t{64} << 20;  // bytes; a peer that sends more is cut off
   int queued_messages = 1000;  // to each peer, beyond which send() fails; of each that sends, 16 at most wait here
-  // Without credentials: processes of this user, on this machine, are spoken to by Unix sockets (local_line.h), and
-  // what they send waits here without a bound. Else all go by TCP.
-  bool local = true;
-  bool compress = false;                                          // payloads by zstd, where that makes them smaller
+  bool compress = false;       // payloads by zstd, where that makes them smaller
+  // Without credentials and compression: payloads to processes of this user are put into memory that they map
+  // (payload_sharing.h). Of so many blocks, as long as long messages are, and taken from the system as they are used.
+  // 0: all go by TCP.
+  std::size_t shared_blocks = 128;
   std::chrono::milliseconds handshake = std::chrono::seconds(5);  // in which a new peer must have proved itself
 };
 
@@ -49,6 +50,7 @@ struct Received {
 
 struct MailboxCounts {
   std::uint64_t sent_bytes = 0;      // of frames
+  std::uint64_t shared_bytes = 0;    // of those, of payloads that were put into shared memory
   std::uint64_t received_bytes = 0;  // of those that were taken
   // Frames, handshakes and messages without end; who is cut off for a part too large is not counted.
   std::uint64_t refused = 0;
@@ -57,7 +59,9 @@ struct MailboxCounts {
 class Mailbox {
  public:
   explicit Mailbox(MailboxOptions options);
-  ~Mailbox();  // what was sent a moment ago still goes, for at most a second
+  // What was sent a moment ago still goes, for at most a second. It is lost, though, as far as a peer has not read it
+  // when that next says something to this one: who needs to know that it arrived waits for an answer.
+  ~Mailbox();
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 

@@ -64,6 +64,9 @@ enum class MessageKind : std::uint16_t {
   registry_answer = 21,
   // Workers to managers: what they did.
   report = 30,
+  // Among mailboxes, which keep them to themselves: memory where payloads may be read (payload_sharing.h).
+  share = 40,
+  share_answer = 41,
 };
 
 struct Message {

@@ -56,7 +56,7 @@ std::string refusal_of_fields(const std::vector<std::uint8_t>& cbor) {
 TEST(FrameTest, ARoundTripKeepsAMessage) {
   for (const bool compress : {false, true}) {
     const Message sent = some_message();
-    const Frame frame = encode_frame(sent, compress);
+    const Frame frame = encode_frame(sent, compress ? PayloadForm::compressed : PayloadForm::plain);
     const FrameReading reading = decode_frame(frame.head, frame.payload, kLargest);
     ASSERT_TRUE(reading.message) << reading.why_not;
     EXPECT_EQ(reading.message->kind, sent.kind);
@@ -80,7 +80,7 @@ TEST(FrameTest, WhatDoesNotBecomeSmallerIsSentAsItIs) {
   for (std::uint32_t& value : noise) value = state = state * 1664525 + 1013904223;
   Message message = some_message();
   message.payload = Payload::own(std::move(noise));
-  const Frame frame = encode_frame(message, true);
+  const Frame frame = encode_frame(message, PayloadForm::compressed);
   EXPECT_EQ(frame.payload.bytes().data(), message.payload.bytes().data());
   EXPECT_EQ(refusal_of(frame), "taken");
 }

@@ -139,18 +139,21 @@ TEST_F(KeepOutTest, BadFramesAreDroppedAndTheNextGoodOneTaken) {
   damaged.head[kHeaderBytes + 1] ^= std::byte{1};
   cut_head.head.resize(20);
   cut_payload.payload = good.payload.part(0, 2999);
-  for (const Frame& frame : {other_version, damaged, cut_head, cut_payload}) ASSERT_TRUE(peer.send(on_the_wire(frame)));
+  // A payload that is elsewhere is sent as a place, which this is not.
+  const Frame nowhere = encode_frame(request(5, pattern(3000)), PayloadForm::elsewhere);
+  for (const Frame& frame : {other_version, damaged, cut_head, cut_payload, nowhere})
+    ASSERT_TRUE(peer.send(on_the_wire(frame)));
   ASSERT_TRUE(peer.send(TcpPeer::part("", false)));
   // The first parts alone would be a good message.
   std::string many_parts = TcpPeer::part(text_of(good.head), true) + TcpPeer::part(text_of(good.payload.bytes()), true);
   for (int i = 0; i < 100; ++i) many_parts += TcpPeer::part("x", i < 99);
   ASSERT_TRUE(peer.send(many_parts));
-  expect_refusals(server, 6);
+  expect_refusals(server, 7);
   ASSERT_TRUE(peer.send(on_the_wire(good)));
   const auto got = server.receive(5s);
   ASSERT_TRUE(got);
   EXPECT_EQ(got->message.fields["id"], 5);
-  EXPECT_EQ(server.counts().refused, 6u);
+  EXPECT_EQ(server.counts().refused, 7u);
 }
 
 TEST_F(KeepOutTest, AFrameTooLargeIsCutOffBeforeItTakesMemory) {

@@ -9,11 +9,14 @@
 #include <vector>
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "parallel/ps/wire/mailbox.h"
@@ -48,6 +51,20 @@ bool comes_true(Mailbox& mailbox, Done done, std::chrono::milliseconds within = 
   }
   return true;
 }
+
+// Where the system keeps processes from mapping each other's memory, payloads are sent.
+class SharingTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const int memory = ::memfd_create("probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const int other = ::open(("/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(memory)).c_str(), O_RDWR);
+    const int process = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
+    const bool can = memory >= 0 && other >= 0 && process >= 0 && ::fcntl(memory, F_ADD_SEALS, F_SEAL_SEAL) == 0;
+    for (const int descriptor : {memory, other, process})
+      if (descriptor >= 0) ::close(descriptor);
+    if (!can) GTEST_SKIP() << "this system has no memory that processes can share by memfd_create and /proc";
+  }
+};
 
 class TcpPeer {
  public:
