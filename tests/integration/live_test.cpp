@@ -3,7 +3,10 @@
 #include <csignal>
 #include <regex>
 
-#include "support/job_fixture.h"
+#include <fmt/format.h>
+
+#include "support/cluster_fixture.h"
+#include "support/cluster_processes.h"
 #include "support/terminal_program.h"
 
 namespace trifold::test {
@@ -33,6 +36,14 @@ class Live : public JobFixture {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return {.arguments = arguments, .directory = directory(), .variables = std::move(variables)};
   }
+  // In a line that changes only what has changed is drawn, unless the window changes.
+  static bool shows(TerminalProgram& program, const std::string& text) {
+    for (int columns = 100; columns < 160; ++columns) {
+      program.resize(columns, 40);
+      if (program.draws(text, 0, std::chrono::seconds(1))) return true;
+    }
+    return false;
+  }
   // On the ordinary screen, after the view.
   static std::string after_view(const std::string& output) {
     const std::size_t at = output.rfind(kLeaveScreen);
@@ -48,7 +59,7 @@ TEST_F(Live, DrawsFollowsTheWindowAndStopsAtQ) {
   EXPECT_TRUE(program.draws("planned"));
   EXPECT_TRUE(program.draws("checkpoint of step"));
   EXPECT_TRUE(program.draws("▁"));
-  EXPECT_TRUE(program.draws(has_color));  // a loss or an accuracy that is the best so far, whenever that is
+  EXPECT_TRUE(program.draws(has_color));           // a loss or an accuracy that is the best so far, whenever that is
   EXPECT_FALSE(same(before, program.settings()));  // keys are not echoed now
   EXPECT_EQ(program.output().find(" input  idle"), std::string::npos);
   const std::size_t narrow = program.output().size();
@@ -72,6 +83,53 @@ TEST_F(Live, SeveralRanksAreShownEachOnItsLine) {
   EXPECT_TRUE(program.draws("pp 1"));
   program.type("q");
   EXPECT_EQ(program.end(), 0);
+}
+
+// Its workers are other processes: what the manager hears of them is shown, and what they say, too.
+TEST_F(Live, AClusterIsShownWithItsShards) {
+  TerminalProgram program(
+      args({"--live", "--set", "plan.sync.type=ps", "--servers", "2", "--workers", "2", "--set", "train.batch=16"}));
+  program.resize(110, 40);
+  ASSERT_TRUE(program.draws("images/s")) << program.output();
+  EXPECT_TRUE(program.draws("sync: 2 servers, 2 workers"));
+  EXPECT_TRUE(shows(program, "every slice has its replica"));
+  EXPECT_TRUE(program.draws("server-"));
+  EXPECT_TRUE(program.draws("receives"));
+  EXPECT_TRUE(program.draws("worker-"));
+  EXPECT_TRUE(program.draws("B/s"));
+  const std::vector<int> workers = members_of(program.process(), "worker");
+  ASSERT_EQ(workers.size(), 2U);
+  ::kill(workers[0], SIGKILL);
+  EXPECT_TRUE(program.draws("was killed by signal 9"));
+  EXPECT_TRUE(shows(program, "1 worker; "));
+  program.type("q");
+  EXPECT_EQ(program.end(), 0);
+  EXPECT_TRUE(says(after_view(program.output()), "stopped by interrupt"));
+  EXPECT_TRUE(says(after_view(program.output()), "was killed by signal 9"));
+  EXPECT_FALSE(checkpoints().empty());
+}
+
+TEST_F(Live, AManagerShowsWhomItWaitsForAndWhoCame) {
+  const std::string address = fmt::format("tcp://127.0.0.1:{}", free_port());
+  TerminalProgram manager(
+      {.arguments = {"manager", "job.json", "--set", R"(plan.sync={"type": "ps", "servers": 1, "workers": 1})",
+                     "--listen", address, "--live"},
+       .directory = directory(),
+       .columns = 110,
+       .rows = 40});
+  ASSERT_TRUE(manager.draws("waiting for members")) << manager.output();
+  EXPECT_TRUE(manager.draws("nobody"));
+  RunningProgram server({.arguments = {"server", "--manager", address}, .directory = directory(), .label = "server"});
+  RunningProgram worker({.arguments = {"worker", "--manager", address}, .directory = directory(), .label = "worker"});
+  EXPECT_TRUE(manager.draws("images/s"));
+  EXPECT_TRUE(shows(manager, "one server has no replica"));
+  EXPECT_TRUE(manager.draws("worker-"));
+  manager.type("q");
+  EXPECT_EQ(manager.end(), 0);
+  EXPECT_TRUE(says(after_view(manager.output()), "stopped by interrupt"));
+  EXPECT_EQ(server.wait().exit_code, 0);
+  EXPECT_EQ(worker.wait().exit_code, 0);
+  EXPECT_EQ(trifold({"manager", "job.json", "--live", "--quiet"}).exit_code, 2);
 }
 
 TEST_F(Live, NoColorMeansNoColor) {

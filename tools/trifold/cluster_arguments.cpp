@@ -1,6 +1,5 @@
 #include "cluster_arguments.h"
 
-#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -8,17 +7,6 @@
 #include "runtime/core/error.h"
 
 namespace trifold {
-namespace {
-
-std::atomic<bool> asked_to_end{false};
-
-void on_end_signal(int signal) {
-  if (!asked_to_end.exchange(true)) return;
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);
-}
-
-}  // namespace
 
 void ClusterArguments::declare(CLI::App& command, const std::string& given_role) {
   role = given_role;
@@ -78,12 +66,6 @@ ClusterAccess ClusterArguments::find(const std::optional<ClusterPlace>& place) c
 
 const std::string& manager_address(const ClusterSpec& spec) {
   return spec.manager.empty() ? spec.workers.front() : spec.manager;
-}
-
-const std::atomic<bool>& end_by_signals() {
-  std::signal(SIGINT, on_end_signal);
-  std::signal(SIGTERM, on_end_signal);
-  return asked_to_end;
 }
 
 }  // namespace trifold

@@ -1,7 +1,6 @@
 // What the commands of a cluster's members understand: where the others are, and the keys.
 #pragma once
 
-#include <atomic>
 #include <optional>
 #include <string>
 
@@ -30,8 +29,5 @@ struct ClusterArguments {
 
 // Of a cluster that is written down: its chief's, or else its first worker's, who needs none for itself.
 const std::string& manager_address(const ClusterSpec& spec);
-
-// Becomes true with the first Ctrl-C or SIGTERM; the second ends the process at once.
-const std::atomic<bool>& end_by_signals();
 
 }  // namespace trifold

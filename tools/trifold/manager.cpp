@@ -8,8 +8,11 @@
 
 #include "cluster_arguments.h"
 #include "commands.h"
+#include "end_signals.h"
 #include "job_arguments.h"
+#include "live_screen.h"
 #include "parallel/ps/registry/registry.h"
+#include "runtime/core/counted.h"
 #include "runtime/core/error.h"
 #include "runtime/ps/cluster_host.h"
 #include "runtime/train/trainer.h"
@@ -29,6 +32,7 @@ struct ManagerCommand {
   bool resume = false;
   bool force = false;
   bool quiet = false;
+  bool live = false;
   int workers = 0;
 
   void run() const {
@@ -65,6 +69,7 @@ struct ManagerCommand {
   };
 
   Ended lead(const Job& loaded, const ClusterHostOptions& host_options, const std::string& run_name, bool again) const {
+    std::optional<LiveScreen> screen(std::in_place, live, end_by_signals());
     ClusterHost host(loaded, host_options);
     ClusterHost::Lead lead = ClusterHost::Lead::nothing;
     std::optional<TrainingState> progress;
@@ -80,8 +85,8 @@ struct ManagerCommand {
       return Ended::done;
     }
     if (!quiet && lead == ClusterHost::Lead::new_job)
-      fmt::print(stderr, "waiting for {} servers and {} workers at {}\n", host_options.servers, host_options.workers,
-                 host.address());
+      fmt::print(stderr, "waiting for {} and {} at {}\n", counted(host_options.servers, "server"),
+                 counted(host_options.workers, "worker"), host.address());
     TrainerOptions options;
     options.runs = runs;
     options.name = name;
@@ -94,6 +99,7 @@ struct ManagerCommand {
       if (!begins_again && RunFolder::holds_run(std::filesystem::path(runs) / run_name)) options.mode = RunMode::resume;
     }
     options.interrupt = &end_by_signals();
+    options.live = screen->board();
     options.make_learner = [&](const Job& checked, std::shared_ptr<const Dataset> train_set) {
       return std::make_unique<ServedLearner>(checked, std::move(train_set), host);
     };
@@ -111,6 +117,7 @@ struct ManagerCommand {
       return Ended::lost_the_lead;
     }
     host.end();
+    screen.reset();
     tell_outcome(outcome, {.json = job.json});
     return Ended::done;
   }
@@ -130,7 +137,10 @@ void add_manager_command(CLI::App& app) {
   sub->add_option("--name", command->name, "name of this run (default: the job's)");
   auto* resume = sub->add_flag("--resume", command->resume, "goes on from the last good checkpoint of the run");
   sub->add_flag("--force", command->force, "replaces a run of the same name")->excludes(resume);
-  sub->add_flag("--quiet", command->quiet, "shows no progress");
+  auto* quiet = sub->add_flag("--quiet", command->quiet, "shows no progress");
+  sub->add_flag("--live", command->live, "shows the run on one screen: speed, loss, what each worker does; q stops it")
+      ->excludes(quiet)
+      ->excludes(sub->get_option("--json"));
   sub->add_option("--workers", command->workers, "worker processes to wait for (default: one a shard)")
       ->check(CLI::PositiveNumber);
   sub->callback([command] { command->run(); });

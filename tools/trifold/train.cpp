@@ -1,26 +1,20 @@
 // trifold train job.json: trains, shows its progress, and leaves a run folder.
 #include <algorithm>
-#include <atomic>
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "commands.h"
+#include "end_signals.h"
 #include "job_arguments.h"
+#include "live_screen.h"
 #include "parallel/processes/launch.h"
 #include "parallel/rank_placement.h"
 #include "parallel/world.h"
-#include "runtime/core/terminal_color.h"
-#include "runtime/core/terminal_guard.h"
-#include "runtime/live/live_view.h"
-#include "runtime/live/screen.h"
 #include "runtime/ps/cluster_host.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/trainer.h"
@@ -29,22 +23,6 @@
 
 namespace trifold {
 namespace {
-
-std::atomic<bool> interrupted{false};
-
-// The first Ctrl-C asks for a clean end, the second ends the program at once.
-void on_interrupt(int signal) {
-  if (interrupted.exchange(true)) {
-    restore_terminal();
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);
-  }
-}
-
-void say_no_live(std::string_view reason) {
-  const std::string sentence = fmt::format("no --live here: {}; showing lines instead", reason);
-  fmt::print(stderr, "{}", sentence_for_user(sentence, Tone::warning));
-}
 
 struct TrainCommand {
   JobArguments job;
@@ -84,20 +62,21 @@ struct TrainCommand {
 
   void run_cluster(const Job& loaded) const {
     if (processes > 1) fail_input("--processes are ranks of one model; with parameter servers say --workers");
-    if (live) say_no_live("workers are other processes");
     ClusterHostOptions cluster =
         cluster_of_this_machine(loaded, std::filesystem::read_symlink("/proc/self/exe"), workers);
     cluster.replacements = restarts;
     if (!audit.empty())
       for (auto* command : {&cluster.server_command, &cluster.worker_command})
         command->insert(command->end(), {"--audit", audit});
+    std::optional<LiveScreen> screen(std::in_place, live, end_by_signals());
     ClusterHost host(loaded, cluster);
-    TrainerOptions options = trainer_options(nullptr);
+    TrainerOptions options = trainer_options(nullptr, *screen);
     options.make_learner = [&](const Job& checked, std::shared_ptr<const Dataset> train_set) {
       return std::make_unique<ServedLearner>(checked, std::move(train_set), host);
     };
     const TrainingOutcome outcome = train(loaded, options);
     host.end();
+    screen.reset();
     tell_outcome(outcome, {.json = job.json, .report = !no_report});
   }
 
@@ -120,34 +99,22 @@ struct TrainCommand {
                .saves_on_the_way = rules.every_steps > 0 || rules.every_epochs > 0});
   }
 
-  // The view goes when the run has ended or failed, before anything is said of it.
-  TrainingOutcome train(const Job& loaded, TrainerOptions options) const {
-    LiveBoard board;
-    std::optional<LiveView> view;
-    if (live && !options.make_learner && (options.world == nullptr || options.world->first())) {
-      if (const auto reason = Screen::why_not()) {
-        say_no_live(*reason);
-      } else {
-        view.emplace(board, interrupted);
-        options.live = &board;
-      }
-    }
+  TrainingOutcome train(const Job& loaded, const TrainerOptions& options) const {
     Trainer trainer(loaded, options);
     return trainer.run([&](const EpochSummary& epoch) {
       if (job.json) print_epoch(epoch);
     });
   }
 
-  TrainerOptions trainer_options(World* world) const {
+  TrainerOptions trainer_options(World* world, LiveScreen& screen) const {
     TrainerOptions options;
     options.runs = runs;
     options.name = name;
     options.mode = mode();
     options.progress = !quiet;
-    options.interrupt = &interrupted;
+    options.interrupt = &end_by_signals();
     options.world = world;
-    std::signal(SIGINT, on_interrupt);
-    std::signal(SIGTERM, on_interrupt);
+    options.live = screen.board();
     return options;
   }
 
@@ -157,7 +124,10 @@ struct TrainCommand {
       fail_input("{} has started {} processes, but a job with parameter servers starts its own: start one",
                  world->starter(), world->size());
     if (loaded.plan.servers) return run_cluster(loaded);
-    const TrainingOutcome outcome = train(loaded, trainer_options(world));
+    // The screen goes when the run has ended or failed, before anything is said of it.
+    std::optional<LiveScreen> screen(std::in_place, live && (world == nullptr || world->first()), end_by_signals());
+    const TrainingOutcome outcome = train(loaded, trainer_options(world, *screen));
+    screen.reset();
     if (world == nullptr || world->first()) tell_outcome(outcome, {.json = job.json, .report = !no_report});
   }
 };
@@ -173,7 +143,8 @@ void add_train_command(CLI::App& app) {
   auto* resume = sub->add_flag("--resume", command->resume, "goes on from the last good checkpoint of the run");
   sub->add_flag("--force", command->force, "replaces a run of the same name")->excludes(resume);
   auto* quiet = sub->add_flag("--quiet", command->quiet, "shows no progress");
-  sub->add_flag("--live", command->live, "shows the run on one screen: speed, loss, what each rank does; q stops it")
+  sub->add_flag("--live", command->live,
+                "shows the run on one screen: speed, loss, what each rank or worker does; q stops it")
       ->excludes(quiet)
       ->excludes(sub->get_option("--json"));
   sub->add_flag("--no-report", command->no_report, "writes no report.html at the end");

@@ -5,6 +5,7 @@
 
 #include "cluster_arguments.h"
 #include "commands.h"
+#include "end_signals.h"
 #include "runtime/ps/worker_process.h"
 
 namespace trifold {
@@ -19,12 +20,11 @@ struct WorkerCommand {
 
   void run() const {
     if (quiet) spdlog::set_level(spdlog::level::warn);
-    run_worker_process(
-        {.access = cluster.find(cluster.place()),
-         .set = set,
-         .host = host,
-         .audit = audit,
-         .interrupt = &end_by_signals()});
+    run_worker_process({.access = cluster.find(cluster.place()),
+                        .set = set,
+                        .host = host,
+                        .audit = audit,
+                        .interrupt = &end_by_signals()});
   }
 };
 

@@ -22,6 +22,11 @@ void LiveBoard::stepped(const LiveFigures& figures) {
   losses_.add(figures.loss);
 }
 
+void LiveBoard::cluster(LiveCluster cluster) {
+  const std::lock_guard lock(mutex_);
+  now_.cluster = std::move(cluster);
+}
+
 void LiveBoard::does(Doing doing) {
   const std::lock_guard lock(mutex_);
   now_.doing = doing;

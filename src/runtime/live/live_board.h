@@ -1,5 +1,6 @@
 // Where a run tells what it does, for the view that shows it: the trainer writes once a step, ranks whenever they begin
-// something else, and the view reads when it likes. Nobody waits for the view, and a step allocates nothing for it.
+// something else, managers of clusters every now and then, and the view reads when it likes. Nobody waits for the view,
+// and a step allocates nothing for it.
 #pragma once
 
 #include <chrono>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "runtime/executor/rank_activity.h"
+#include "runtime/live/live_cluster.h"
 #include "runtime/live/value_history.h"
 
 namespace trifold {
@@ -59,6 +61,7 @@ class LiveBoard {
   // The run is ready to begin. The activities are the ranks', in the order of `ranks_here`, and stay where they are.
   std::span<RankActivity> begin(LiveRun run);
   void stepped(const LiveFigures& figures);
+  void cluster(LiveCluster cluster);  // by a run whose workers are elsewhere, as it changes
   void does(Doing doing);
   void evaluated(double loss, std::optional<double> accuracy, std::optional<double> best_accuracy);
   void writes_checkpoint(std::int64_t step);  // of so many updates
@@ -76,6 +79,7 @@ class LiveBoard {
     std::int64_t checkpoint_step = -1;  // the newest; -1: none yet
     bool writing_checkpoint = false;
     std::vector<RankActivity::Sample> ranks = {};  // of this process
+    std::optional<LiveCluster> cluster = {};
     Clock::time_point read_at = {};
   };
   void read(Reading& reading) const;

@@ -15,48 +15,8 @@ namespace {
 struct Candidate {
   LiveLine line;
   int importance = 0;
-  bool is_rank = false;
+  bool is_row = false;  // of the table of ranks or shards
 };
-
-bool begins_character(char byte) {
-  return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-}
-
-// The first `columns` characters.
-std::string clipped(const std::string& text, int columns) {
-  int taken = 0;
-  for (std::size_t i = 0; i < text.size(); ++i)
-    if (begins_character(text[i]) && taken++ == std::max(columns, 0)) return text.substr(0, i);
-  return text;
-}
-
-// Clipped or filled to exactly so many.
-std::string left(const std::string& text, int columns) {
-  std::string fitted = clipped(text, columns);
-  fitted.append(static_cast<std::size_t>(std::max(0, columns - columns_of(fitted))), ' ');
-  return fitted;
-}
-
-// The same, but what is clipped is the beginning: of a long name, the end tells more.
-std::string left_by_end(const std::string& text, int columns) {
-  int excess = columns_of(text) - columns;
-  if (excess <= 0 || columns < 4) return left(text, columns);
-  std::size_t at = 0;
-  for (excess += 3; excess > 0 && at < text.size(); ++at)  // two dots, and a column to the next
-    if (begins_character(text[at])) --excess;
-  while (at < text.size() && !begins_character(text[at])) ++at;
-  return left(".." + text.substr(at), columns);
-}
-
-std::string right(const std::string& text, int columns) {
-  const std::string fitted = clipped(text, columns);
-  return std::string(static_cast<std::size_t>(std::max(0, columns - columns_of(fitted))), ' ') + fitted;
-}
-
-int width_of(const LiveLine& line) {
-  return std::accumulate(line.begin(), line.end(), 0,
-                         [](int sum, const LiveRunOfText& run) { return sum + columns_of(run.text); });
-}
 
 // Names of users' making may hold anything. What a terminal would act on is not shown, and without UTF-8 neither is
 // what is not ASCII.
@@ -78,7 +38,7 @@ void fit(LiveLine& line, const LiveSize& size) {
 
 // `line` at the left, `text` at the right where there is room for both.
 LiveLine with_right(LiveLine line, const LiveRunOfText& run, int columns) {
-  const int gap = columns - width_of(line) - columns_of(run.text);
+  const int gap = columns - columns_of(line) - columns_of(run.text);
   if (gap < 2 || run.text.empty()) return line;
   line.push_back({std::string(static_cast<std::size_t>(gap), ' '), Tone::plain});
   line.push_back(run);
@@ -143,7 +103,7 @@ LiveLine loss_line(const LiveState& state, const LiveSize& size) {
   const bool is_least = state.least_loss && *state.loss <= *state.least_loss;
   line.push_back({fmt::format("{:>8} now", format_loss(*state.loss)), is_least ? Tone::good : Tone::plain});
   if (state.least_loss) line.push_back({fmt::format("  {:>8} min  ", format_loss(*state.least_loss)), Tone::plain});
-  line.push_back({sparkline(state.losses, std::min(60, size.columns - width_of(line)), size.glyphs), Tone::plain});
+  line.push_back({sparkline(state.losses, std::min(60, size.columns - columns_of(line)), size.glyphs), Tone::plain});
   return line;
 }
 
@@ -255,6 +215,24 @@ LiveLine rank_line(const LiveRank& rank, const RankColumns& columns) {
   return {{text + right(format_live_bytes(rank.plan_bytes), RankColumns::kBytes), Tone::plain}};
 }
 
+constexpr int kHead = 66, kRow = 65, kRowBeyond = 30;  // of the table: importance
+constexpr std::size_t kFirstRows = 4;                  // before messages
+
+void add_cluster(std::vector<Candidate>& lines, const LiveClusterState& cluster, const LiveSize& size) {
+  const bool whole = cluster.state == LiveCluster::State::whole;
+  lines.push_back({cluster_line(cluster), whole ? 55 : 87});
+  if (!cluster.servers.empty()) lines.push_back({servers_line(cluster), 20});
+  lines.push_back({{}, 11});
+  const ShardColumns columns(size.columns);
+  lines.push_back({shard_header(columns), kHead});
+  std::size_t first = 0;
+  for (const LiveShardState& shard : cluster.shards) {
+    // Where not all can be shown, those are that others wait for.
+    const bool matters = shard.slow || shard.missed || shard.worker.empty() || ++first <= kFirstRows;
+    lines.push_back({shard_line(shard, columns), matters ? kRow : kRowBeyond, true});
+  }
+}
+
 // In the order in which they are shown.
 std::vector<Candidate> candidates_of(const LiveState& state, const LiveSize& size) {
   std::vector<Candidate> lines;
@@ -274,12 +252,12 @@ std::vector<Candidate> candidates_of(const LiveState& state, const LiveSize& siz
     add(memory_of(state), 50);
     add({}, 11);
     const RankColumns columns(state, size.columns);
-    add(rank_header(columns), 66);
-    constexpr int kFirstRanks = 4;  // before messages
+    add(rank_header(columns), kHead);
     for (std::size_t i = 0; i < state.ranks.size(); ++i)
-      lines.push_back({rank_line(state.ranks[i], columns), i < kFirstRanks ? 65 : 30, true});
+      lines.push_back({rank_line(state.ranks[i], columns), i < kFirstRows ? kRow : kRowBeyond, true});
     if (state.ranks_elsewhere > 0) add(ranks_elsewhere(state), 64);
   }
+  if (state.cluster) add_cluster(lines, *state.cluster, size);
   if (!state.messages.empty()) add({}, 9);
   // The last two are worth more than ranks that did not fit, older ones fill what is left.
   for (std::size_t i = 0; i < state.messages.size(); ++i)
@@ -288,9 +266,10 @@ std::vector<Candidate> candidates_of(const LiveState& state, const LiveSize& siz
 }
 
 // The `rows` most important ones; of equals, the first. Of messages, the newest.
-std::vector<LiveLine> chosen(std::vector<Candidate> lines, std::size_t rows, const LiveSize& size) {
+std::vector<LiveLine> chosen(std::vector<Candidate> lines, std::size_t rows, const LiveSize& size,
+                             const char* row_name) {
   constexpr int kOldMessage = 5;
-  std::size_t hidden_ranks = 0;
+  std::size_t hidden_rows = 0;
   while (lines.size() > rows) {
     const auto least = std::ranges::min_element(
         lines, [](const Candidate& a, const Candidate& b) { return a.importance < b.importance; });
@@ -298,13 +277,15 @@ std::vector<LiveLine> chosen(std::vector<Candidate> lines, std::size_t rows, con
     if (least->importance != kOldMessage)  // the last of them
       for (auto each = least; each != lines.end(); ++each)
         if (each->importance == least->importance) victim = each;
-    if (victim->is_rank) ++hidden_ranks;
+    if (victim->is_row) ++hidden_rows;
     lines.erase(victim);
   }
-  if (hidden_ranks > 0) {
-    const auto last = std::ranges::find_if(lines.rbegin(), lines.rend(), &Candidate::is_rank);
+  if (hidden_rows > 0) {
+    // In the place of the last that matters little, or else of the last.
+    auto last = std::ranges::find(lines.rbegin(), lines.rend(), kRowBeyond, &Candidate::importance);
+    if (last == lines.rend()) last = std::ranges::find_if(lines.rbegin(), lines.rend(), &Candidate::is_row);
     if (last != lines.rend())
-      last->line = {{fmt::format("      and {} more ranks of this process", hidden_ranks + 1), Tone::faint}};
+      last->line = {{fmt::format("      and {} more {}", hidden_rows + 1, row_name), Tone::faint}};
   }
   std::vector<LiveLine> texts;
   for (Candidate& candidate : lines) {
@@ -316,36 +297,12 @@ std::vector<LiveLine> chosen(std::vector<Candidate> lines, std::size_t rows, con
 
 }  // namespace
 
-int columns_of(const std::string& text) {
-  return static_cast<int>(std::ranges::count_if(text, begins_character));
-}
-
-std::string plain_text(const LiveLine& line) {
-  std::string text;
-  for (const LiveRunOfText& run : line) text += run.text;
-  return text;
-}
-
-std::string format_short_duration(double seconds) {
-  if (seconds < 0.00995) return fmt::format("{:.1f} ms", 1e3 * seconds);
-  if (seconds < 0.9995) return fmt::format("{:.0f} ms", 1e3 * seconds);
-  if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
-  return format_duration(seconds);
-}
-
-std::string format_live_bytes(std::size_t bytes) {
-  const auto amount = static_cast<double>(bytes);
-  if (amount < 999.5) return fmt::format("{} B", bytes);
-  if (amount < 999.5e3) return fmt::format("{:.1f} kB", amount / 1e3);
-  if (amount < 999.5e6) return fmt::format("{:.1f} MB", amount / 1e6);
-  return fmt::format("{:.2f} GB", amount / 1e9);
-}
-
 std::vector<LiveLine> layout_live(const LiveState& state, const LiveSize& size) {
   const std::size_t rows = static_cast<std::size_t>(std::max(size.rows, 0));
   if (rows == 0) return {};
   const bool has_footer = rows >= 6;
-  std::vector<LiveLine> lines = chosen(candidates_of(state, size), has_footer ? rows - 1 : rows, size);
+  std::vector<LiveLine> lines = chosen(candidates_of(state, size), has_footer ? rows - 1 : rows, size,
+                                       state.cluster ? "shards" : "ranks of this process");
   if (!has_footer) return lines;
   lines.resize(rows - 1);
   LiveLine footer = {

@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/core/terminal_color.h"
 #include "runtime/executor/rank_activity.h"
+#include "runtime/live/cluster_lines.h"
+#include "runtime/live/live_text.h"
 #include "runtime/live/sparkline.h"
 
 namespace trifold {
@@ -52,8 +53,9 @@ struct LiveState {
   std::vector<LiveRank> ranks = {};  // of this process
   int ranks_elsewhere = 0;
   int processes = 1;
-  std::size_t process_bytes = 0;           // resident
-  std::vector<LiveMessage> messages = {};  // the newest last
+  std::optional<LiveClusterState> cluster = {};  // whose workers train, in place of ranks
+  std::size_t process_bytes = 0;                 // resident
+  std::vector<LiveMessage> messages = {};        // the newest last
 };
 
 struct LiveSize {
@@ -62,20 +64,6 @@ struct LiveSize {
   Glyphs glyphs = Glyphs::unicode;
 };
 
-struct LiveRunOfText {
-  std::string text = {};
-  Tone tone = Tone::plain;
-};
-using LiveLine = std::vector<LiveRunOfText>;
-
 std::vector<LiveLine> layout_live(const LiveState& state, const LiveSize& size);
-std::string plain_text(const LiveLine& line);
-
-// "0.3 ms", "12 ms", "4.2 s", "3:05"
-std::string format_short_duration(double seconds);
-// "45.0 MB"
-std::string format_live_bytes(std::size_t bytes);
-// How many columns a text takes: one a character.
-int columns_of(const std::string& text);
 
 }  // namespace trifold

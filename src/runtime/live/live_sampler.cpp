@@ -150,6 +150,7 @@ LiveState LiveSampler::sample(const LiveBoard::Reading& reading, const LiveRun* 
     if (state.mean_images_per_s > 0) state.left_s = static_cast<double>(figures.images_left) / state.mean_images_per_s;
     state.images_per_s = images_per_s(reading);
   }
+  if (reading.cluster) state.cluster = cluster_.sample(*reading.cluster, reading.read_at);
   if (run != nullptr) {
     state.job = run->job;
     state.plan = run->plan;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <string_view>
 
+#include "runtime/live/cluster_sampler.h"
 #include "runtime/live/live_board.h"
 #include "runtime/live/live_format.h"
 
@@ -38,6 +39,7 @@ class LiveSampler {
   Clock::time_point begin_;
   std::deque<Moment> moments_;  // of the last second, the oldest first
   std::deque<Step> steps_;      // of the last seconds, but at least two
+  ClusterSampler cluster_;
   std::vector<LiveMessage> messages_;
   std::string unfinished_;  // line
 };

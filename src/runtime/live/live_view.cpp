@@ -1,6 +1,7 @@
 #include "runtime/live/live_view.h"
 
 #include <exception>
+#include <optional>
 
 #include <spdlog/spdlog.h>
 
@@ -25,6 +26,7 @@ LiveView::LiveView(const LiveBoard& board, std::atomic<bool>& stop) : board_(boa
   const sigset_t signals = signals_of_drawing();
   ::pthread_sigmask(SIG_BLOCK, &signals, &signals_before_);
   thread_ = std::thread([this] { draw_until_closed(); });
+  has_screen_.wait();
 }
 
 LiveView::~LiveView() {
@@ -35,9 +37,17 @@ LiveView::~LiveView() {
 
 // A view that fails is no reason for the run to fail.
 void LiveView::draw_until_closed() {
+  std::optional<Screen> opened;
+  try {
+    opened.emplace();
+  } catch (const std::exception& error) {
+    spdlog::warn("there is no live view: {}", error.what());
+  }
+  has_screen_.count_down();
+  if (!opened) return;
   try {
     const sigset_t signals = signals_of_drawing();
-    Screen screen;
+    Screen& screen = *opened;
     ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
     LiveSampler sampler;
     LiveBoard::Reading reading;

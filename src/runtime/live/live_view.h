@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <latch>
 #include <thread>
 
 #include "runtime/live/live_board.h"
@@ -14,7 +15,8 @@ namespace trifold {
 class LiveView {
  public:
   // `stop` becomes true at q, and is shown where something else made it true. Made before the run's own threads, whose
-  // signals it must not share: the window's changes and Ctrl-Z belong to the thread that draws.
+  // signals it must not share: the window's changes and Ctrl-Z belong to the thread that draws. When it is made, what
+  // is written to standard error is kept back, by processes that are started, too.
   LiveView(const LiveBoard& board, std::atomic<bool>& stop);
   ~LiveView();
   LiveView(const LiveView&) = delete;
@@ -26,6 +28,7 @@ class LiveView {
   const LiveBoard& board_;
   std::atomic<bool>& stop_;
   std::atomic<bool> closing_ = false;
+  std::latch has_screen_{1};  // or failed to get one
   sigset_t signals_before_ = {};
   std::thread thread_;
 };

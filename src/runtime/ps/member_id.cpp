@@ -38,4 +38,11 @@ std::string new_member_id(const std::string& role) {
                      std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), ++joined);
 }
 
+std::string short_name(const std::string& member_id) {
+  const std::size_t counter = member_id.rfind('-');
+  if (counter == std::string::npos || counter == 0) return member_id;
+  const std::size_t time = member_id.rfind('-', counter - 1);
+  return time == std::string::npos ? member_id : member_id.substr(0, time);
+}
+
 }  // namespace trifold

@@ -105,13 +105,24 @@ void ServedLearner::begin(std::int64_t epoch, std::int64_t step_of_epoch) {
   manager_->offer(first_states(), begins_ && steps_ > 0 ? Offer::clocks : Offer::model);
 }
 
+void ServedLearner::show_on(LiveBoard& board) {
+  display_.emplace(board, alone_, plan_, *manager_);
+}
+
+// By whoever waits for it.
+void ServedLearner::look_after_cluster() {
+  cluster_.look_after_members();
+  if (display_) display_->update(steps_);
+}
+
 // The batch's loss is the mean over the samples of all shards that reported; a lost worker may have kept its own.
 Executable::Report ServedLearner::step(const StepContext& context, bool) {
   if (plan_.rules().cuts_at(steps_)) manager_->release_cuts(steps_);  // what it was for has been done
-  while (!manager_->wait_for(context.updates - 1, kLookAfter)) cluster_.look_after_members();
+  while (!manager_->wait_for(context.updates - 1, kLookAfter)) look_after_cluster();
   const std::map<int, ShardReport> reports = manager_->take_reports(context.updates - 1);
   steps_ = context.updates;
   paces_.add(reports);
+  if (display_) display_->update(steps_);
   Executable::Report sum;
   std::int64_t samples = 0;
   for (const auto& [shard, report] : reports) {
@@ -131,7 +142,7 @@ Executable::Report ServedLearner::step(const StepContext& context, bool) {
 
 void ServedLearner::wait_until_applied(std::int64_t clock) {
   while (std::ranges::min(cluster_.client().least_applied()) < clock) {
-    cluster_.look_after_members();
+    look_after_cluster();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }
@@ -190,7 +201,7 @@ std::optional<NodeFigures> ServedLearner::nodes_of_epoch() {
   NodeReports& nodes = manager_->nodes();
   const auto deadline = std::chrono::steady_clock::now() + kPatienceForDifferences;
   while (!nodes.wait_for_differences(steps_ - 1, kLookAfter) && std::chrono::steady_clock::now() < deadline)
-    cluster_.look_after_members();
+    look_after_cluster();
   const std::map<int, ShardDifference> differences = nodes.take_differences(steps_ - 1);
   const auto largest = [&](std::optional<double> ShardDifference::*figure) -> std::optional<double> {
     std::optional<double> found;
@@ -217,7 +228,7 @@ std::int64_t ServedLearner::steps_until_end(std::int64_t steps) {
       heard = heard && server.view >= version;
       for (const SliceStatus& slice : server.slices) farthest = std::max(farthest, std::ranges::max(slice.applied));
     }
-    cluster_.look_after_members();
+    look_after_cluster();
     if (!heard)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     else if (farthest <= end)

@@ -8,6 +8,7 @@
 
 #include "parallel/ps/client/server_client.h"
 #include "parallel/ps/manager/cluster_manager.h"
+#include "runtime/ps/cluster_display.h"
 #include "runtime/ps/cluster_plan.h"
 #include "runtime/ps/shard_paces.h"
 #include "runtime/train/learner.h"
@@ -45,11 +46,13 @@ class ServedLearner final : public Learner {
   std::optional<NodeFigures> nodes_of_epoch() override;
   void passed(const TrainingState& state) override { cluster_.keep_progress(state); }
   bool asked_to_end() const override { return manager_->asked_to_end(); }
+  void show_on(LiveBoard& board) override;
 
  private:
   std::vector<SliceState> first_states() const;
   const FetchedModel& fetch();
   void wait_until_applied(std::int64_t clock);
+  void look_after_cluster();
 
   Job alone_;  // the job, of one rank
   std::shared_ptr<const Dataset> train_set_;
@@ -72,7 +75,8 @@ class ServedLearner final : public Learner {
   };
   std::map<int, LossOfShard> losses_;  // of this epoch
   ShardPaces paces_;                   // of the run
-  std::int64_t samples_ = 0;           // of the last step
+  std::optional<ClusterDisplay> display_;
+  std::int64_t samples_ = 0;  // of the last step
   std::optional<FetchedModel> fetched_;
   std::int64_t fetched_at_ = -1;
 };

@@ -5,11 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "runtime/live/live_cluster.h"
+
 namespace trifold {
 namespace {
 
 constexpr std::size_t kNamed = 3;  // of the slowest
-constexpr double kSlow = 1.5;      // times the median
 
 bool values_can_be_stale(const ServerSync& sync) {
   return sync.consistency != Consistency::sync;
@@ -54,7 +55,7 @@ std::vector<std::string> ShardPaces::describe(const ServerSync& sync) const {
   const double median = by_time[by_time.size() / 2].first;
   std::string slow;
   for (std::size_t i = 0; i < std::min(kNamed, by_time.size()); ++i)
-    if (by_time[i].first > kSlow * median)
+    if (by_time[i].first > kSlowShard * median)
       slow += fmt::format("{}{} ({:.0f} ms)", slow.empty() ? "" : ", ", by_time[i].second, by_time[i].first);
   if (!slow.empty()) lines.push_back(fmt::format("slow shards: {}; the median takes {:.0f} ms a step", slow, median));
 

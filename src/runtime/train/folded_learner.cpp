@@ -2,10 +2,13 @@
 
 #include <utility>
 
+#include "runtime/live/live_board.h"
+#include "runtime/train/live_run.h"
+
 namespace trifold {
 
 FoldedLearner::FoldedLearner(const Job& job, std::shared_ptr<const Dataset> train_set, const World* world)
-    : job_(job), train_set_(std::move(train_set)), model_(job, world) {}
+    : job_(job), train_set_(std::move(train_set)), world_(world), model_(job, world) {}
 
 void FoldedLearner::begin(std::int64_t epoch, std::int64_t step_of_epoch) {
   loader_ = make_training_loader(job_, train_set_, epoch, step_of_epoch, model_.batch_share());
@@ -30,6 +33,10 @@ Executable::Report FoldedLearner::step(const StepContext& context, bool more) {
 Score FoldedLearner::evaluate(const std::shared_ptr<const Dataset>& dataset, EvaluationDetails* details) {
   const std::unique_ptr<Loader> loader = make_evaluation_loader(job_, dataset, model_.batch_share());
   return model_.evaluate(*loader, details);
+}
+
+void FoldedLearner::show_on(LiveBoard& board) {
+  model_.announce_work(board.begin(describe_run(job_, model_, world_)));
 }
 
 }  // namespace trifold

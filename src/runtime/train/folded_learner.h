@@ -24,11 +24,12 @@ class FoldedLearner final : public Learner {
   std::optional<Model::LossScale> loss_scale() const override { return model_.loss_scale(); }
   double waited_for_input_ms() const override { return loader_->waited_ms(); }
   std::size_t device_bytes() const override { return model_.device().host_memory() ? 0 : model_.memory_bytes(); }
-  FoldedModel* model_here() override { return &model_; }
+  void show_on(LiveBoard& board) override;
 
  private:
   const Job& job_;
   std::shared_ptr<const Dataset> train_set_;
+  const World* world_;
   FoldedModel model_;
   std::unique_ptr<Loader> loader_;
   bool submitted_ = false;  // the next batch is on its way to the device

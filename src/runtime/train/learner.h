@@ -16,6 +16,8 @@
 
 namespace trifold {
 
+class LiveBoard;
+
 class Learner {
  public:
   Learner() = default;
@@ -48,8 +50,8 @@ class Learner {
   // Where nodes of a cluster train: what they say of the epoch whose steps have just been done. Asked once an epoch.
   virtual std::optional<NodeFigures> nodes_of_epoch() { return std::nullopt; }
 
-  // Training stands here, and what was done is safe as far as checkpoints are: whoever goes on when this process is lost
-  // needs nothing of before.
+  // Training stands here, and what was done is safe as far as checkpoints are: whoever goes on when this process is
+  // lost needs nothing of before.
   virtual void passed(const TrainingState& /*state*/) {}
   // Whoever trained before us was asked to end it.
   virtual bool asked_to_end() const { return false; }
@@ -59,7 +61,9 @@ class Learner {
   virtual std::optional<Model::LossScale> loss_scale() const { return std::nullopt; }
   virtual double waited_for_input_ms() const { return 0; }
   virtual std::size_t device_bytes() const { return 0; }  // of devices with memory of their own
-  virtual FoldedModel* model_here() { return nullptr; }   // that the steps train
+
+  // Once it has begun: says what there is to show of it, and from then on what it does.
+  virtual void show_on(LiveBoard& board) = 0;
 };
 
 }  // namespace trifold

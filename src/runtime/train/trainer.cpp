@@ -1,7 +1,6 @@
 #include "runtime/train/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <iterator>
 #include <optional>
@@ -9,38 +8,26 @@
 
 #include <fmt/format.h>
 
-#include "runtime/checkpoint/atomic_file.h"
-#include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/core/error.h"
 #include "runtime/core/process_memory.h"
+#include "runtime/core/stopwatch.h"
 #include "runtime/core/terminal_color.h"
-#include "runtime/metrics/evaluation_report.h"
-#include "runtime/metrics/metrics_log.h"
 #include "runtime/metrics/progress.h"
-#include "runtime/metrics/tensorboard_writer.h"
 #include "runtime/train/folded_learner.h"
 #include "runtime/train/job_data.h"
-#include "runtime/train/live_run.h"
+#include "runtime/train/run_checkpoints.h"
+#include "runtime/train/run_log.h"
 #include "runtime/train/stop_rules.h"
 
 namespace trifold {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-}  // namespace
-
 struct Trainer::Parts {
   Parts(const Job& given, TrainerOptions given_options)
       : job(given),
         options(std::move(given_options)),
         train_set(open_split(job, Split::train)),
         test_set(open_split(job, Split::test)),
-        stop(job.train.stop) {
+        stop(job.train.stop),
+        checkpoints(job.train.checkpoint) {
     options.progress = options.progress && speaks();
     if (options.takes_over) options.mode = RunFolder::holds_run(run_path()) ? RunMode::resume : RunMode::fresh;
     if (options.mode != RunMode::overwrite) open_folder();
@@ -66,14 +53,9 @@ struct Trainer::Parts {
     // The old run goes only now that the new one is known to be able to start.
     if (options.mode == RunMode::overwrite) open_folder();
     if (!speaks()) return;
-    if (options.live != nullptr) {
-      FoldedModel& model = *learner->model_here();
-      model.announce_work(options.live->begin(describe_run(job, model, options.world)));
-    }
-    open_logs();
-    const CheckpointRules& rules = job.train.checkpoint;
-    writer.emplace(CheckpointWriter::Args{
-        .directory = folder->checkpoints(), .shard_bytes = rules.shard_bytes, .keep = static_cast<int>(rules.keep)});
+    if (options.live != nullptr) learner->show_on(*options.live);
+    run_log.emplace(*folder, job, options.mode == RunMode::resume ? std::optional(state.step) : std::nullopt);
+    checkpoints.write_into(*folder);
     learner->passed(state_now());
   }
 
@@ -88,34 +70,11 @@ struct Trainer::Parts {
   const std::string& run_name() const { return options.name.empty() ? job.name : options.name; }
   std::filesystem::path run_path() const { return options.runs / run_name(); }
 
-  void open_logs() {
-    const bool resumed = options.mode == RunMode::resume;
-    metrics = std::make_unique<MetricsLog>(resumed ? MetricsLog::resume(folder->metrics_jsonl(), state.step)
-                                                   : MetricsLog::start(folder->metrics_jsonl()));
-    tensorboard =
-        std::make_unique<TensorboardWriter>(folder->tensorboard(), resumed ? std::optional(state.step) : std::nullopt);
-    write_file_atomically(folder->job_json(), to_json_text(job));
-  }
+  // --- where it begins
 
-  // --- checkpoints
-
-  // Process 0 chooses, all load the same file.
   std::optional<Checkpoint> find_checkpoint() {
-    std::optional<Checkpoint> found;
-    if (speaks()) {
-      LatestCheckpoint latest = latest_good(folder->checkpoints());
-      for (const SkippedCheckpoint& skipped : latest.skipped)
-        progress->say(fmt::format("going back to the checkpoint before: {}", skipped.reason));
-      found = std::move(latest.checkpoint);
-    }
-    if (options.world == nullptr) return found;
-    const std::string mine = found ? std::filesystem::absolute(found->file).string() : "";
-    const std::filesystem::path file = options.world->from_first(mine);
-    if (speaks() || file.empty()) return found;
-    if (!std::filesystem::exists(file))
-      fail_input("cannot see {}, from which process 0 resumes: runs of several machines need a folder that all share",
-                 file.string());
-    return load_checkpoint(file);
+    return newest_checkpoint(folder ? &*folder : nullptr, options.world,
+                             [this](const std::string& line) { progress->say(line); });
   }
 
   void restore() {
@@ -132,7 +91,7 @@ struct Trainer::Parts {
     if (state.position_in_epoch % job.train.batch != 0)
       fail_input("{} was made with another train.batch than {}", checkpoint->file.string(), job.train.batch);
     learner->load(checkpoint->contents);
-    saved_step = state.step;
+    checkpoints.loaded(state);
     go_on_from_state();
     if (options.progress)
       progress->say(fmt::format("resumed from {} ({} epochs, {} steps done)", checkpoint->file.string(), state.epoch,
@@ -146,7 +105,7 @@ struct Trainer::Parts {
     state = *options.takes_over;
     if (checkpoint && checkpoint->state.step == state.step) {
       learner->load(checkpoint->contents);
-      saved_step = state.step;
+      checkpoints.loaded(state);
     } else {
       learner->initialize(job.train.seed);
     }
@@ -181,33 +140,15 @@ struct Trainer::Parts {
     return state;
   }
 
-  // Training waits while the state is copied, and for the write of the checkpoint before.
   void save() {
-    const auto begin = Clock::now();
-    if (speaks()) writer->finish();  // first, so that there is one copy at a time
-    auto snapshot = std::make_shared<Model::Snapshot>(learner->snapshot(Model::Contents::model_and_optimizer));
-    if (speaks()) {
-      snapshot->own();
-      writer->begin(state_now(), snapshot->tensors(), snapshot);
-      if (options.live != nullptr) options.live->writes_checkpoint(state.step);
-    }
-    saved_step = state.step;
-    outcome.checkpoints.count += 1;
-    outcome.checkpoints.wait_s += seconds_since(begin);
-  }
-
-  void finish_saving() {
-    if (!writer) return;
-    const auto begin = Clock::now();
-    writer->finish();
-    outcome.checkpoints.wait_s += seconds_since(begin);
-    outcome.checkpoints.write_s = writer->seconds();
+    checkpoints.save(*learner, state_now());
+    if (options.live != nullptr && speaks()) options.live->writes_checkpoint(state.step);
   }
 
   // --- one update
 
   void train_step() {
-    const auto begin = Clock::now();
+    const Stopwatch stopwatch;
     const TrainConfig& train = job.train;
     const std::int64_t total_steps = steps_per_epoch * train.epochs;
     StepContext context{.seed = train.seed,
@@ -227,7 +168,7 @@ struct Trainer::Parts {
     epoch_loss += loss;
     epoch_correct += correct;
     rate = context.learning_rate;
-    const double seconds = seconds_since(begin);
+    const double seconds = stopwatch.seconds();
     trained_seconds += seconds;
     epoch_seconds += seconds;
     const std::int64_t images = learner->samples_of_step();
@@ -250,15 +191,7 @@ struct Trainer::Parts {
     if (!speaks()) return;
     if (classifies) values.insert(values.begin(), {"accuracy", accuracy});
     values.insert(values.begin(), {"loss", loss});
-    log_values(phase, state.epoch + 1, std::move(values));
-  }
-
-  void log_values(std::string_view phase, std::int64_t epoch, std::vector<Metric> values) {
-    metrics->write({.step = state.step, .epoch = epoch, .phase = phase, .values = values});
-    std::vector<std::string> tags;
-    for (const Metric& metric : values) tags.push_back(fmt::format("{}/{}", phase, metric.name));
-    for (std::size_t i = 0; i < values.size(); ++i) values[i].name = tags[i];
-    tensorboard->write(state.step, values);
+    run_log->write({state.step, state.epoch + 1}, phase, values);
   }
 
   void log_nodes(const NodeFigures& nodes, std::int64_t epoch) {
@@ -266,7 +199,7 @@ struct Trainer::Parts {
     if (nodes.model_distance) values.push_back({"model_distance", *nodes.model_distance});
     if (nodes.output_kl) values.push_back({"output_kl", *nodes.output_kl});
     if (job.train.stop.each_node) values.push_back({"finished_nodes", static_cast<double>(stop.finished_nodes())});
-    if (!values.empty()) log_values("nodes", epoch, std::move(values));
+    if (!values.empty()) run_log->write({state.step, epoch}, "nodes", values);
   }
 
   void tell_view(double loss, const std::optional<Model::LossScale>& scale) {
@@ -346,7 +279,7 @@ struct Trainer::Parts {
     };
     add("weights", Model::Contents::model, 1);
     add("gradients", Model::Contents::gradients, 1 / gradient_scale);
-    if (speaks()) tensorboard->write(state.step, histograms);
+    if (speaks()) run_log->write(state.step, histograms);
   }
 
   // Details are for the last evaluation of a run.
@@ -385,10 +318,7 @@ struct Trainer::Parts {
     EvaluationDetails details(job.model.classes);
     const Score score = learner->evaluate(test_set, &details);
     detailed_step = state.step;
-    if (!speaks()) return score;
-    write_file_atomically(folder->evaluation_json(), evaluation_json(details, *test_set));
-    const std::vector<NamedImage> images = misclassified_images(details, *test_set);
-    if (!images.empty()) tensorboard->write(state.step, images);
+    if (speaks()) run_log->write(state.step, details, *test_set);
     return score;
   }
 
@@ -436,12 +366,6 @@ struct Trainer::Parts {
     return *std::ranges::max_element(wishes);
   }
 
-  bool time_to_save() const {
-    const CheckpointRules& rules = job.train.checkpoint;
-    if (rules.every_steps > 0) return state.step % rules.every_steps == 0;
-    return rules.every_epochs > 0 && state.position_in_epoch == 0 && state.epoch % rules.every_epochs == 0;
-  }
-
   // Trains until something says stop; the rule's name.
   std::string train(const std::function<void(const EpochSummary&)>& on_epoch) {
     Wish wish = learner->asked_to_end() ? Wish::interrupt : Wish::none;
@@ -455,9 +379,9 @@ struct Trainer::Parts {
         if (state.step == last_step) return wish == Wish::minutes ? "minutes" : "interrupt";
         train_step();
         show_progress();
-        if (writer) writer->check();
-        if (options.live != nullptr && writer && !writer->writing()) options.live->wrote_checkpoint();
-        if (state.position_in_epoch < steps_per_epoch * job.train.batch && time_to_save()) {
+        checkpoints.check();
+        if (options.live != nullptr && !checkpoints.writing()) options.live->wrote_checkpoint();
+        if (state.position_in_epoch < steps_per_epoch * job.train.batch && checkpoints.due(state)) {
           save();
           learner->passed(state_now());
         }
@@ -470,7 +394,7 @@ struct Trainer::Parts {
       const auto rule = stop.after_epoch({summary.train_loss, summary.test_accuracy, trained_seconds / 60, nodes});
       if (nodes) log_nodes(*nodes, summary.epoch);
       if (rule) return *rule;
-      if (time_to_save()) save();
+      if (checkpoints.due(state)) save();
       learner->passed(state_now());
     }
     return "epochs";
@@ -487,11 +411,12 @@ struct Trainer::Parts {
     if (state.position_in_epoch > 0)
       outcome.train_loss =
           epoch_loss * static_cast<double>(job.train.batch) / static_cast<double>(state.position_in_epoch);
-    if (saved_step != state.step) save();
+    if (!checkpoints.has(state)) save();
     // What is reported is the score of the model that was saved, or none: Ctrl-C does not wait for one.
     evaluate_last();
     live_does(LiveBoard::Doing::ending);
-    finish_saving();
+    checkpoints.finish();
+    outcome.checkpoints = checkpoints.times();
     outcome.steps = state.step;
     if (run_seconds > 0) outcome.images_per_s = static_cast<double>(run_images) / run_seconds;
     outcome.peak_bytes = learner->device_bytes() > 0 ? learner->device_bytes() : peak_process_bytes();
@@ -506,14 +431,12 @@ struct Trainer::Parts {
   std::optional<RunFolder> folder;
   std::optional<Progress> progress{std::in_place, Progress::Args{}};
   std::unique_ptr<Learner> learner;
-  std::unique_ptr<MetricsLog> metrics;
-  std::unique_ptr<TensorboardWriter> tensorboard;
-  std::optional<CheckpointWriter> writer;  // of the process that speaks
+  std::optional<RunLog> run_log;  // of the process that speaks
+  RunCheckpoints checkpoints;
 
   TrainingState state;
   std::int64_t steps_per_epoch = 0;
   bool classifies = true;            // no accuracy without classes
-  std::int64_t saved_step = -1;      // where the newest checkpoint stands
   std::int64_t evaluated_step = -1;  // where the outcome's test figures stand
   std::int64_t detailed_step = -1;   // where evaluation.json stands, as far as this process knows
   double epoch_loss = 0;             // summed over this epoch's steps

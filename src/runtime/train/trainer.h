@@ -14,6 +14,7 @@
 #include "runtime/live/live_board.h"
 #include "runtime/metrics/run_folder.h"
 #include "runtime/train/learner.h"
+#include "runtime/train/run_checkpoints.h"
 
 namespace trifold {
 
@@ -25,8 +26,8 @@ struct TrainerOptions {
   const std::atomic<bool>* interrupt = nullptr;  // becomes true: end after this step, with a checkpoint
   World* world = nullptr;                        // null: this process is alone
   LiveBoard* live = nullptr;                     // hears what the run does, in place of a progress bar
-  // The steps are done by others, who go on while their trainer is lost: where that one stood. Its run folder is gone on
-  // with if it is here.
+  // The steps are done by others, who go on while their trainer is lost: where that one stood. Its run folder is gone
+  // on with if it is here.
   std::optional<TrainingState> takes_over = {};
   // Who trains; default: ranks of this process or world.
   std::function<std::unique_ptr<Learner>(const Job&, std::shared_ptr<const Dataset> train_set)> make_learner = {};
@@ -41,12 +42,6 @@ struct EpochSummary {
   std::optional<double> test_accuracy;
   double learning_rate = 0;
   double images_per_s = 0;
-};
-
-struct CheckpointTimes {
-  std::int64_t count = 0;
-  double wait_s = 0;   // in which training stood still for them
-  double write_s = 0;  // of the thread that wrote them
 };
 
 struct TrainingOutcome {

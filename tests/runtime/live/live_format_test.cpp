@@ -108,12 +108,126 @@ q stops and keeps a checkpoint
 )");
 }
 
+LiveState state_of_cluster(int shards = 4) {
+  LiveState state = some_state(0);
+  state.job = "mnist";
+  state.plan = "ssp: 2 servers, 4 workers, staleness 2";
+  state.loss_scale = std::nullopt;
+  LiveClusterState cluster{.state = LiveCluster::State::whole, .workers = 4};
+  cluster.servers = {{"server-vm-4711", 2'100'000}, {"server-vm-4712", 1'900'000}};
+  for (int i = 0; i < shards; ++i)
+    cluster.shards.push_back({.shard = i,
+                              .worker = "worker-vm-" + std::to_string(4713 + i),
+                              .steps = 902 - i,
+                              .behind = i,
+                              .step_ms = 12.3,
+                              .staleness = i % 3,
+                              .sent_per_s = 4.5e6,
+                              .received_per_s = 8.1e6,
+                              .worker_bytes = 81'000'000,
+                              .silent_s = 0.01});
+  state.cluster = cluster;
+  return state;
+}
+
+TEST(LiveFormat, AClusterOn100By24) {
+  LiveState state = state_of_cluster();
+  state.cluster->shards[2].worker.clear();
+  state.cluster->shards[2].silent_s = 4.2;
+  state.cluster->shards[3] = {.shard = 3, .worker = "worker-vm-4716", .behind = 902};
+  EXPECT_EQ(text_of(layout_live(state, {.columns = 100, .rows = 24})),
+            R"(trifold  mnist  ssp: 2 servers, 4 workers, staleness 2                                          3:12
+training                                                                has a checkpoint of step 782
+
+epoch 3/160  120/391 ██████████████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  ETA 2:03:04
+
+images/s      1351 now      1322 mean
+loss        0.4321 now    0.4011 min  █▇▆▅▃▂▁▁▁▁
+accuracy   85.12 % train 83.20 % test   84.01 % best
+rate        0.0998
+cluster   2 servers, 4 workers; every slice has its replica
+servers   server-vm-4711 2.1 MB, server-vm-4712 1.9 MB
+
+shard  worker               steps  behind  stale     step       sends    receives    memory    heard
+   0   worker-vm-4713         902       -      -    12 ms    4.5 MB/s    8.1 MB/s   81.0 MB    10 ms
+   1   worker-vm-4714         901       1      1    12 ms    4.5 MB/s    8.1 MB/s   81.0 MB    10 ms
+   2   nobody                 900       2      2    12 ms    4.5 MB/s    8.1 MB/s   81.0 MB    4.2 s
+   3   worker-vm-4716           0     902      -        -           -           -         -    never
+
+epoch   1/160  loss 1.5000
+the disk is nearly full
+
+
+
+q stops and keeps a checkpoint
+)");
+}
+
+TEST(LiveFormat, AClusterOnANarrowScreen) {
+  EXPECT_EQ(text_of(layout_live(state_of_cluster(), {.columns = 60, .rows = 16, .glyphs = Glyphs::ascii})),
+            R"(trifold  mnist  ssp: 2 servers, 4 workers, staleness 2  3:12
+training                        has a checkpoint of step 782
+epoch 3/160  120/391 #######...................  ETA 2:03:04
+images/s      1351 now      1322 mean
+loss        0.4321 now    0.4011 min  #%*+-.____
+accuracy   85.12 % train 83.20 % test   84.01 % best
+rate        0.0998
+cluster   2 servers, 4 workers; every slice has its replica
+shard  worker         steps  behind  stale     step    heard
+   0   ..-vm-4713       902       -      -    12 ms    10 ms
+   1   ..-vm-4714       901       1      1    12 ms    10 ms
+   2   ..-vm-4715       900       2      2    12 ms    10 ms
+   3   ..-vm-4716       899       3      -    12 ms    10 ms
+epoch   1/160  loss 1.5000
+the disk is nearly full
+q stops and keeps a checkpoint
+)");
+}
+
+TEST(LiveFormat, OfManyShardsThoseThatOthersWaitForAreShown) {
+  LiveState state = state_of_cluster(100);
+  state.cluster->shards[77].slow = true;
+  state.cluster->shards[88].missed = true;
+  state.cluster->shards[99].worker.clear();
+  const std::vector<LiveLine> lines = layout_live(state, {.columns = 100, .rows = 24});
+  const std::string text = text_of(lines);
+  for (const char* shown :
+       {"\n   0  ", "\n   3  ", "\n  77  ", "\n  88  ", "\n  99   nobody", "\n      and 89 more shards"})
+    EXPECT_THAT(text, HasSubstr(shown));
+  const auto tone_of = [&](const std::string& begin, const std::string& end) {
+    for (const LiveLine& line : lines)
+      if (plain_text(line).starts_with(begin))
+        for (const LiveRunOfText& run : line)
+          if (run.text.ends_with(end)) return run.tone;
+    return Tone::faint;
+  };
+  EXPECT_EQ(tone_of("   0", "12 ms"), Tone::plain);
+  EXPECT_EQ(tone_of("  77", "12 ms"), Tone::warning);
+  EXPECT_EQ(tone_of("  88", "10 ms"), Tone::warning);
+}
+
+TEST(LiveFormat, WhatIsWrongWithAClusterIsNotLeftOut) {
+  for (const auto& [state, words] : {std::pair{LiveCluster::State::gathering, "waiting for members"},
+                                     std::pair{LiveCluster::State::changing, "who has what is settled"},
+                                     std::pair{LiveCluster::State::replicating, "slices are on their way"}}) {
+    LiveState shown = state_of_cluster();
+    shown.cluster->state = state;
+    EXPECT_THAT(text_of(layout_live(shown, {.columns = 80, .rows = 8})), HasSubstr(words));
+  }
+  LiveState alone = state_of_cluster();
+  alone.cluster->servers.pop_back();
+  EXPECT_THAT(text_of(layout_live(alone, {.columns = 80, .rows = 24})), HasSubstr("1 server, 4 workers; one server"));
+}
+
 TEST(LiveFormat, NeverLargerThanTheTerminal) {
   for (int rows = 0; rows <= 40; ++rows)
     for (const int columns : {0, 1, 5, 20, 43, 57, 58, 70, 80, 92, 200}) {
       const std::vector<LiveLine> lines = layout_live(some_state(9), {.columns = columns, .rows = rows});
       EXPECT_LE(lines.size(), static_cast<std::size_t>(rows));
       for (const LiveLine& line : lines) EXPECT_LE(columns_of(plain_text(line)), columns);
+      const std::vector<LiveLine> of_cluster = layout_live(state_of_cluster(9), {.columns = columns, .rows = rows});
+      EXPECT_LE(of_cluster.size(), static_cast<std::size_t>(rows));
+      for (const LiveLine& line : of_cluster) EXPECT_LE(columns_of(plain_text(line)), columns);
     }
 }
 

@@ -18,7 +18,7 @@ constexpr int kMostAtOnce = 256;
 ClusterManager::ClusterManager(Args args)
     : args_(std::move(args)),
       nodes_(args_.participation, args_.backup),
-      latest_(static_cast<std::size_t>(args_.participation.shards), -1) {
+      shards_(static_cast<std::size_t>(args_.participation.shards)) {
   if (const auto entry = args_.registry->get(kViewName)) {
     view_revision_ = entry->revision;
     view_ = view_from_text(entry->text);
@@ -102,10 +102,18 @@ void ClusterManager::take_report(const Message& message) {
                      .peak_bytes = message.fields.at("peak_bytes"),
                      .arrived = Clock::now()};
   const std::lock_guard lock(mutex_);
-  latest_[static_cast<std::size_t>(shard)] = std::max(latest_[static_cast<std::size_t>(shard)], clock);
+  ShardProgress& progress = shards_[static_cast<std::size_t>(shard)];
+  progress.clock = std::max(progress.clock, clock);
   worst_staleness_ = std::max(worst_staleness_, report.staleness);
   // A worker that took a shard over says so with no samples.
-  if (report.samples > 0) reports_[clock].emplace(shard, report);
+  if (report.samples > 0) {
+    reports_[clock].emplace(shard, report);
+    progress.reports += 1;
+    progress.work_ms += report.step_ms;
+    progress.sent_bytes += report.sent_bytes;
+    progress.received_bytes += report.received_bytes;
+    progress.last = report;
+  }
   news_.notify_all();
 }
 
@@ -131,14 +139,15 @@ void ClusterManager::offer(std::vector<SliceState> states, Offer what) {
   const std::lock_guard lock(mutex_);
   offered_ = std::move(states);
   offers_model_ = what == Offer::model;
-  for (std::size_t shard = 0; shard < latest_.size(); ++shard) latest_[shard] = offered_.front().applied[shard] - 1;
+  for (std::size_t shard = 0; shard < shards_.size(); ++shard)
+    shards_[shard].clock = offered_.front().applied[shard] - 1;
 }
 
 bool ClusterManager::done(std::int64_t clock) const {
   const std::vector<bool> expected = args_.participation.in_round(clock);
   int missing = 0;
-  for (std::size_t shard = 0; shard < latest_.size(); ++shard)
-    missing += expected[shard] && latest_[shard] < clock ? 1 : 0;
+  for (std::size_t shard = 0; shard < shards_.size(); ++shard)
+    missing += expected[shard] && shards_[shard].clock < clock ? 1 : 0;
   return missing <= args_.backup;
 }
 
@@ -159,12 +168,17 @@ std::map<int, ShardReport> ClusterManager::take_reports(std::int64_t clock) {
 
 std::int64_t ClusterManager::farthest() const {
   const std::lock_guard lock(mutex_);
-  return *std::ranges::max_element(latest_);
+  return std::ranges::max(shards_, {}, &ShardProgress::clock).clock;
 }
 
 std::int64_t ClusterManager::worst_staleness() const {
   const std::lock_guard lock(mutex_);
   return worst_staleness_;
+}
+
+std::vector<ShardProgress> ClusterManager::progress() const {
+  const std::lock_guard lock(mutex_);
+  return shards_;
 }
 
 void ClusterManager::release_cuts(std::int64_t clock) {

@@ -43,6 +43,16 @@ struct ShardReport {
   std::chrono::steady_clock::time_point arrived = {};
 };
 
+// What a shard has done since this manager leads, for who wants to see it.
+struct ShardProgress {
+  std::int64_t clock = -1;  // the last one done; -1: none
+  std::int64_t reports = 0;
+  double work_ms = 0;  // of these
+  std::int64_t sent_bytes = 0;
+  std::int64_t received_bytes = 0;
+  ShardReport last = {};  // where there is one
+};
+
 // This manager leads no more: its lease has run out, or another one has written since. It may stand by again.
 class LeadershipLost : public Error {
  public:
@@ -86,6 +96,7 @@ class ClusterManager {
   std::map<int, ShardReport> take_reports(std::int64_t clock);
   std::int64_t farthest() const;  // the last clock that any shard has done; -1: none
   std::int64_t worst_staleness() const;
+  std::vector<ShardProgress> progress() const;  // by shard
   NodeReports& nodes() { return nodes_; }
 
   // Servers may forget the cuts up to this clock.
@@ -146,7 +157,7 @@ class ClusterManager {
   std::vector<SliceState> offered_;                             // mutex_
   bool offers_model_ = false;                                   // mutex_
   std::map<std::int64_t, std::map<int, ShardReport>> reports_;  // by clock; mutex_
-  std::vector<std::int64_t> latest_;                            // by shard: clock of its last report; mutex_
+  std::vector<ShardProgress> shards_;                           // mutex_
   std::int64_t worst_staleness_ = 0;                            // mutex_
   std::optional<std::pair<std::int64_t, std::string>> stop_;    // mutex_
   std::int64_t released_ = -1;                                  // mutex_

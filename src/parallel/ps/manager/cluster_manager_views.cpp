@@ -7,6 +7,7 @@
 
 #include "parallel/ps/manager/cluster_manager.h"
 #include "parallel/ps/slices/slice_places.h"
+#include "runtime/core/counted.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
@@ -104,7 +105,7 @@ void ClusterManager::reconsider() {
 
 void ClusterManager::begin_change(std::vector<MemberInfo> servers) {
   View view = this->view();
-  spdlog::info("{} server{}: {}", servers.size(), servers.size() == 1 ? "" : "s",
+  spdlog::info("{}: {}", counted(servers.size(), "server"),
                view.epoch == 0 ? "the model is on its way" : "slices move");
   view.epoch += 1;
   view.settled = view.safe = false;

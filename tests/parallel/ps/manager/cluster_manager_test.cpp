@@ -86,6 +86,42 @@ TEST_F(ClusterManagerTest, LeadsOnWithoutDisturbingAnybody) {
   EXPECT_FALSE(manager.asked_to_end());
 }
 
+TEST_F(ClusterManagerTest, KnowsHowEachShardKeepsUp) {
+  leave_cluster(led_by_another());
+  ClusterManager& manager = lead();
+  manager.offer(at_clock(20), ClusterManager::Offer::clocks);
+  Mailbox worker({});
+  const PeerId peer = worker.connect(mailbox_.address());
+  const auto report = [&](int shard, int clock, int samples, int ms) {
+    EXPECT_TRUE(worker.send(peer, {.kind = MessageKind::report,
+                                   .fields = {{"shard", shard},
+                                              {"clock", clock},
+                                              {"loss", 0.5},
+                                              {"correct", 1},
+                                              {"samples", samples},
+                                              {"step_ms", ms},
+                                              {"staleness", clock - 20},
+                                              {"late", 0},
+                                              {"sent_bytes", 100},
+                                              {"received_bytes", 300},
+                                              {"peak_bytes", 1000}}}));
+  };
+  report(1, 19, 0, 0);  // it was taken over, and has done nothing
+  report(1, 20, 8, 10);
+  report(1, 21, 8, 30);
+  EXPECT_TRUE(comes([&] { return manager.progress()[1].clock == 21; }));
+  const std::vector<ShardProgress> shards = manager.progress();
+  EXPECT_EQ(shards[0].clock, 19);
+  EXPECT_EQ(shards[0].reports, 0);
+  EXPECT_EQ(shards[1].reports, 2);
+  EXPECT_EQ(shards[1].work_ms, 40);
+  EXPECT_EQ(shards[1].sent_bytes, 200);
+  EXPECT_EQ(shards[1].received_bytes, 600);
+  EXPECT_EQ(shards[1].last.staleness, 1);
+  EXPECT_EQ(shards[1].last.peak_bytes, 1000);
+  EXPECT_EQ(manager.farthest(), 21);
+}
+
 // Copies that servers have kept of slices which were moved are needed until then.
 TEST_F(ClusterManagerTest, SaysWhenAllSlicesHaveTheirReplicas) {
   Mailbox server({.listen = "tcp://127.0.0.1:*"});
