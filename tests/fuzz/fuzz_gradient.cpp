@@ -24,6 +24,14 @@ namespace {
 
 using namespace trifold;
 
+// What was sent and what is left are what there was. A number beyond 16 bits is sent as the largest there is, and what
+// is left of it is as near as a float comes: 671088576 - 65504 is not one.
+bool adds_up(float value, float sent, float left) {
+  constexpr float kLargestHalf = 65504.0f;
+  const bool cut = std::fabs(sent) == kLargestHalf && std::fabs(value) > kLargestHalf;
+  return cut ? left == value - sent : sent + left == value;
+}
+
 void expect_round_trip(const std::vector<float>& values, const CodecOptions& options) {
   std::vector<float> left(values.size(), 0.0f), back(values.size());
   std::vector<std::byte> bytes;
@@ -35,7 +43,7 @@ void expect_round_trip(const std::vector<float>& values, const CodecOptions& opt
     if (!std::isfinite(back[i])) said_so = true;
     if (!std::isfinite(values[i]))
       finite = false;
-    else if (back[i] + left[i] != values[i])
+    else if (!adds_up(values[i], back[i], left[i]))
       fuzz::report_defect("what was sent and what is left are not what there was");
   }
   if (said_so == finite) fuzz::report_defect("numbers that are not finite are hidden, or invented");

@@ -18,9 +18,10 @@ struct CodecOptions {
 };
 
 // Appends to `out`: an encoding says by itself what it is, and is a multiple of 4 bytes long. `left` (as long as
-// `values`, or empty: nothing is kept) is added to the values first, and holds afterwards what was not said. Numbers
-// that are not finite count as the largest, and leave nothing. Where all numbers are shorter than the largest with
-// their places, all are sent.
+// `values`, or empty: nothing is kept) is added to the values first, and holds afterwards what was not said: exactly,
+// but that numbers too large for 16 bits are said as the largest there is, and the rest of them is rounded as floats
+// are. Numbers that are not finite count as the largest, and leave nothing. Where all numbers are shorter than the
+// largest with their places, all are sent.
 void encode(std::span<const float> values, std::span<float> left, const CodecOptions& options,
             std::vector<std::byte>& out);
 

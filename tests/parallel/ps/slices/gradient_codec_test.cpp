@@ -102,6 +102,11 @@ TEST(GradientCodec, NumbersBeyondHalvesAreSaidBitByBit) {
   EXPECT_EQ(decoded(encoded(values, kHalves, left), 3), (std::vector<float>{65504.0f, -65504.0f, 65504.0f}));
   EXPECT_EQ(left, (std::vector<float>{34496.0f, -234496.0f, 6.0f}));
   EXPECT_EQ(decoded(encoded(std::vector<float>(3, 0.0f), kHalves, left), 3)[0], 34496.0f);
+
+  // Floats of this size are 64 apart, and 65504 is 1023.5 of that.
+  left.assign(1, 0.0f);
+  EXPECT_EQ(decoded(encoded(std::vector<float>{-671088576.0f}, kHalves, left), 1)[0], -65504.0f);
+  EXPECT_EQ(left[0], -671023104.0f);
 }
 
 TEST(GradientCodec, TheLargestAreSentAndTheRestIsLeft) {
