@@ -16,7 +16,7 @@
 namespace trifold::test {
 namespace {
 
-class CudaCollectives : public testing::TestWithParam<const char*> {
+class CudaCollectives : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override { gpusim_client::set_order(GetParam()); }
   void TearDown() override { gpusim_client::set_order("lazy"); }
@@ -215,7 +215,7 @@ TEST_P(CudaCollectives, ARankThatNeverConnectsEndsTheOthersWaits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Orders, CudaCollectives, testing::Values("lazy", "eager"),
+INSTANTIATE_TEST_SUITE_P(Orders, CudaCollectives, ::testing::Values("lazy", "eager"),
                          [](const auto& each) { return std::string(each.param); });
 
 // --- batch_norm.join
@@ -238,7 +238,7 @@ TEST(CudaBatchNormJoin, GivesWhatTheHostGives) {
   GpuPlugin& plugin = *find_gpus().plugin;
   for (const int span : {1, 2, 4}) {
     for (const int replica : {0, 3}) {
-      SCOPED_TRACE(testing::Message() << "span " << span << " replica " << replica);
+      SCOPED_TRACE(::testing::Message() << "span " << span << " replica " << replica);
       BatchNormJoin op;
       op.group = 2;
       op.pixels = 9;

@@ -53,13 +53,13 @@ void expect_as_on_host(const Op& op, const GpuRank& rank, const TensorDesc& in, 
   EXPECT_EQ(y.read_bytes(), on_host(op, rank.groups, in, out, values)) << op.name() << " on rank " << rank.number();
 }
 
-class CudaExchanges : public testing::TestWithParam<const char*> {
+class CudaExchanges : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override { gpusim_client::set_order(GetParam()); }
   void TearDown() override { gpusim_client::set_order("lazy"); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Orders, CudaExchanges, testing::Values("lazy", "eager"),
+INSTANTIATE_TEST_SUITE_P(Orders, CudaExchanges, ::testing::Values("lazy", "eager"),
                          [](const auto& each) { return std::string(each.param); });
 
 // --- rows
@@ -109,8 +109,8 @@ TEST_P(CudaExchanges, RanksFetchRowsAndGiveTheirGradientsBack) {
       HaloAdd add;
       add.moves = exchange.moves;
       for (const RowForm& form : kRowForms) {
-        SCOPED_TRACE(testing::Message() << c.height << " to " << c.out_height << " rows of " << name_of(form.dtype)
-                                        << " and width " << form.width);
+        SCOPED_TRACE(::testing::Message() << c.height << " to " << c.out_height << " rows of " << name_of(form.dtype)
+                                          << " and width " << form.width);
         const TensorDesc mine = form.image(exchange.moves.mine().count());
         const TensorDesc wanted = form.image(exchange.moves.wanted().count());
         expect_as_on_host(exchange, rank, mine, wanted);
@@ -143,7 +143,7 @@ TEST_P(CudaExchanges, LinesOfAGridGatherAndAddUp) {
     const TensorGrid grid{2, rank.number()};
     for (const std::int64_t columns : {8, 3})
       for (const GridLine line : {GridLine::row, GridLine::column}) {
-        SCOPED_TRACE(testing::Message() << columns << " columns, by " << name_of(line));
+        SCOPED_TRACE(::testing::Message() << columns << " columns, by " << name_of(line));
         const TensorDesc block{{5, columns}};
         const TensorDesc wide{{5, 2 * columns}};
         GridGather gather;

@@ -308,7 +308,7 @@ std::vector<Case> loss_cases() {
   return cases;
 }
 
-class Streaming : public testing::TestWithParam<Case> {
+class Streaming : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (!gpusim_client::available()) GTEST_SKIP() << "counted by the simulator only";
@@ -326,15 +326,15 @@ void PrintTo(const Case& each, std::ostream* os) {
   *os << each.name;
 }
 
-std::string case_name(const testing::TestParamInfo<Case>& each) {
+std::string case_name(const ::testing::TestParamInfo<Case>& each) {
   return each.param.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Images, Streaming, testing::ValuesIn(image_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Pooling, Streaming, testing::ValuesIn(pooling_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Input, Streaming, testing::ValuesIn(input_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Biases, Streaming, testing::ValuesIn(bias_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Losses, Streaming, testing::ValuesIn(loss_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Images, Streaming, ::testing::ValuesIn(image_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Pooling, Streaming, ::testing::ValuesIn(pooling_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Input, Streaming, ::testing::ValuesIn(input_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Biases, Streaming, ::testing::ValuesIn(bias_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Losses, Streaming, ::testing::ValuesIn(loss_cases()), case_name);
 
 struct OptimizerRule {
   const char* name;

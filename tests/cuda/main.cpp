@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "kernels/gpu_plugin.h"
+#include "support/paths.h"
 
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  ::setenv("GPUSIM_DEVICES", "4", 0);                      // plans have up to four ranks
-  ::setenv("NVTX_INJECTION64_PATH", TRIFOLD_NVTX_LOG, 0);  // looked at when the first range is named
+  ::testing::InitGoogleTest(&argc, argv);
+  ::setenv("GPUSIM_DEVICES", "4", 0);  // plans have up to four ranks
+  // Looked at when the first range is named.
+  ::setenv("NVTX_INJECTION64_PATH", trifold::test::nvtx_log_path().c_str(), 0);
   if (trifold::find_gpus().plugin == nullptr) {
     std::fprintf(stderr, "no GPU to test on: %s\n", trifold::find_gpus().why_not.c_str());
     return 1;

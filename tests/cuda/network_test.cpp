@@ -43,18 +43,18 @@ void expect_losses(const Trained& expected, const Trained& actual, double tolera
     EXPECT_NEAR(actual.losses[i], expected.losses[i], tolerance * expected.losses[i]) << "step " << i;
 }
 
-class CudaNetwork : public testing::TestWithParam<Network> {
+class CudaNetwork : public ::testing::TestWithParam<Network> {
  protected:
   void SetUp() override { gpusim_client::set_order("lazy"); }
 };
 
-constexpr int kSteps = 10;
+constexpr int kNetworkSteps = 10;
 
 TEST_P(CudaNetwork, TrainsAsTheCpuDoes) {
   const ModelOptions options = options_for(DType::f32);
-  const Trained cpu = train_network(GetParam().make(), options, kSteps);
-  expect_losses(cpu, train_network(GetParam().make(), on_gpu(options, Convolutions::library), kSteps), 1e-4);
-  expect_losses(cpu, train_network(GetParam().make(), on_gpu(options, Convolutions::own), kSteps), 1e-4);
+  const Trained cpu = train_network(GetParam().make(), options, kNetworkSteps);
+  expect_losses(cpu, train_network(GetParam().make(), on_gpu(options, Convolutions::library), kNetworkSteps), 1e-4);
+  expect_losses(cpu, train_network(GetParam().make(), on_gpu(options, Convolutions::own), kNetworkSteps), 1e-4);
 }
 
 TEST_P(CudaNetwork, AReplayedGraphGivesTheSameBits) {
@@ -91,8 +91,8 @@ TEST_P(CudaNetwork, AccumulatesMicroBatches) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, CudaNetwork,
-                         testing::Values(Network{"tutorial", small_tutorial}, Network{"lenet", small_lenet},
-                                         Network{"resnet", small_resnet}, Network{"mobilenet", small_mobilenet}),
+                         ::testing::Values(Network{"tutorial", small_tutorial}, Network{"lenet", small_lenet},
+                                           Network{"resnet", small_resnet}, Network{"mobilenet", small_mobilenet}),
                          [](const auto& each) { return std::string(each.param.name); });
 
 }  // namespace

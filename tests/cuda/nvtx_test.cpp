@@ -8,6 +8,7 @@
 
 #include "kernels/gpu_plugin.h"
 #include "support/networks.h"
+#include "support/paths.h"
 #include "support/training.h"
 
 namespace trifold::test {
@@ -20,7 +21,7 @@ struct Ranges {
 
 Ranges take_ranges() {
   Ranges ranges;
-  void* log = ::dlopen(TRIFOLD_NVTX_LOG, RTLD_NOW);
+  void* log = ::dlopen(nvtx_log_path().c_str(), RTLD_NOW);
   auto* take = reinterpret_cast<std::size_t (*)(char*, std::size_t)>(::dlsym(log, "nvtx_log_take"));
   std::string text(std::size_t{1} << 22, '\0');
   EXPECT_LT(take(text.data(), text.size()), text.size());

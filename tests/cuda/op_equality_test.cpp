@@ -27,7 +27,7 @@ OpCase with_images(const OpCase& op_case, Images images) {
   return laid_out;
 }
 
-class CudaOpEquality : public testing::TestWithParam<OpCase> {
+class CudaOpEquality : public ::testing::TestWithParam<OpCase> {
  protected:
   void compare(bool own_convolutions, const char* order) {
     gpusim_client::set_order(order);
@@ -40,8 +40,8 @@ class CudaOpEquality : public testing::TestWithParam<OpCase> {
       for (const Images images : {Images::row_major, Images::channels_last})
         for (const bool in_place : {false, true}) {
           if (in_place && type != DType::f32) continue;
-          SCOPED_TRACE(testing::Message() << name_of(type) << (images == Images::row_major ? "" : " channels-last")
-                                          << (in_place ? " in place" : ""));
+          SCOPED_TRACE(::testing::Message() << name_of(type) << (images == Images::row_major ? "" : " channels-last")
+                                            << (in_place ? " in place" : ""));
           missing.merge(compare_with_reference(tested, with_images(*typed, images), {.in_place = in_place}));
         }
     }
@@ -81,7 +81,7 @@ TEST_P(CudaOpEquality, OwnConvolution) {
   compare(true, "lazy");
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, CudaOpEquality, testing::ValuesIn(gpu_cases()),
+INSTANTIATE_TEST_SUITE_P(Cases, CudaOpEquality, ::testing::ValuesIn(gpu_cases()),
                          [](const auto& param_info) { return param_info.param.name; });
 
 }  // namespace

@@ -3,10 +3,7 @@
 #include <map>
 
 #include "support/job_fixture.h"
-
-#ifndef TRIFOLD_MPIRUN
-#define TRIFOLD_MPIRUN ""
-#endif
+#include "support/paths.h"
 
 namespace trifold::test {
 namespace {
@@ -106,7 +103,7 @@ TEST_F(CudaPlans, WorkersOfParameterServersHaveAGpuEach) {
 
 // Each process has its GPU; NCCL goes between processes.
 TEST_F(CudaPlans, RunInSeveralProcesses) {
-  if (!fs::exists(TRIFOLD_MPIRUN)) GTEST_SKIP() << "there is no mpirun";
+  if (!fs::exists(mpirun_path())) GTEST_SKIP() << "there is no mpirun";
   const std::map<std::string, std::vector<std::string>> plans = {
       {"replicas", {"--plan", "dp=2"}},
       {"stages", {"--plan", "pp=2,micro_batches=2"}},
@@ -122,7 +119,7 @@ TEST_F(CudaPlans, RunInSeveralProcesses) {
     train(arguments(name + "-threads", {}));
     RunningProgram program(
         {.arguments = arguments(name + "-processes", {"train", "job.json", "--json"}),
-         .under = {TRIFOLD_MPIRUN, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2"},
+         .under = {mpirun_path(), "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2"},
          .directory = directory()});
     const ProgramResult result = program.wait(std::chrono::seconds(120));
     ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -8,7 +8,7 @@
 namespace trifold::test {
 namespace {
 
-class PrepareImagesOnGpu : public testing::TestWithParam<PreparationCase> {};
+class PrepareImagesOnGpu : public ::testing::TestWithParam<PreparationCase> {};
 
 TEST_P(PrepareImagesOnGpu, GivesTheImagesOfTheLoader) {
   gpusim_client::set_order("lazy");
@@ -16,7 +16,7 @@ TEST_P(PrepareImagesOnGpu, GivesTheImagesOfTheLoader) {
   expect_images_of_the_loader(plugin.backend(false), plugin.device(0), GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Lists, PrepareImagesOnGpu, testing::ValuesIn(preparation_cases()),
+INSTANTIATE_TEST_SUITE_P(Lists, PrepareImagesOnGpu, ::testing::ValuesIn(preparation_cases()),
                          [](const auto& each) { return each.param.name; });
 
 }  // namespace

@@ -5,16 +5,16 @@
 
 namespace {
 
-class ReportsListener : public testing::EmptyTestEventListener {
-  void OnTestEnd(const testing::TestInfo&) override {
+class ReportsListener : public ::testing::EmptyTestEventListener {
+  void OnTestEnd(const ::testing::TestInfo&) override {
     for (const std::string& report : gpusim_client::take_reports()) ADD_FAILURE() << "the simulator reports " << report;
   }
 };
 
 // Listeners can be added as soon as there is a UnitTest; an environment is set up before the first test.
-class AddListener : public testing::Environment {
-  void SetUp() override { testing::UnitTest::GetInstance()->listeners().Append(new ReportsListener); }
+class AddListener : public ::testing::Environment {
+  void SetUp() override { ::testing::UnitTest::GetInstance()->listeners().Append(new ReportsListener); }
 };
-const testing::Environment* const registered = testing::AddGlobalTestEnvironment(new AddListener);
+const ::testing::Environment* const registered = ::testing::AddGlobalTestEnvironment(new AddListener);
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace trifold::test {
 namespace {
 
-struct Case {
+struct AllocationCase {
   const char* name;
   NetworkSpec (*network)();
   OptimizerKind optimizer;
@@ -16,7 +16,7 @@ struct Case {
   bool raw_images = false;
 };
 
-class Allocation : public JobFixture, public ::testing::WithParamInterface<Case> {};
+class Allocation : public JobFixture, public ::testing::WithParamInterface<AllocationCase> {};
 
 TEST_P(Allocation, AStepTakesNone) {
   ModelOptions options;
@@ -67,11 +67,11 @@ TEST_P(Allocation, AStepTakesNone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, Allocation,
-                         ::testing::Values(Case{"Resnet", small_resnet, OptimizerKind::sgd, 1},
-                                           Case{"Tutorial", small_tutorial, OptimizerKind::adam, 1},
-                                           Case{"RawImages", small_resnet, OptimizerKind::sgd, 1, true},
-                                           Case{"Vgg", small_vgg, OptimizerKind::lars, 1},
-                                           Case{"Odd", odd_network, OptimizerKind::adamw, 2}),
+                         ::testing::Values(AllocationCase{"Resnet", small_resnet, OptimizerKind::sgd, 1},
+                                           AllocationCase{"Tutorial", small_tutorial, OptimizerKind::adam, 1},
+                                           AllocationCase{"RawImages", small_resnet, OptimizerKind::sgd, 1, true},
+                                           AllocationCase{"Vgg", small_vgg, OptimizerKind::lars, 1},
+                                           AllocationCase{"Odd", odd_network, OptimizerKind::adamw, 2}),
                          [](const auto& named) { return named.param.name; });
 
 }  // namespace

@@ -8,10 +8,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "support/job_fixture.h"
-
-#ifndef TRIFOLD_MPIRUN
-#define TRIFOLD_MPIRUN ""
-#endif
+#include "support/paths.h"
 
 namespace trifold::test {
 
@@ -43,7 +40,7 @@ inline Json faulty_job() {
 class FaultFixture : public JobFixture {
  protected:
   std::vector<std::string> variables(const Kill& kill) const {
-    return {fmt::format("LD_PRELOAD={}", TRIFOLD_KILL_AT),
+    return {fmt::format("LD_PRELOAD={}", kill_at_path()),
             fmt::format("KILL_AT={}", kill.at),
             fmt::format("KILL_IN={}", kill.in),
             fmt::format("KILL_RANK={}", kill.rank),

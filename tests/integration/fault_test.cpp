@@ -25,15 +25,15 @@ constexpr const char* kSecondOfTwo = "process 1 (ranks 2 and 3)";
 class Faults : public FaultFixture, public ::testing::WithParamInterface<FaultCase> {
  protected:
   void SetUp() override {
-    if (!fs::exists(TRIFOLD_MPIRUN)) GTEST_SKIP() << "there is no mpirun";
+    if (!fs::exists(mpirun_path())) GTEST_SKIP() << "there is no mpirun";
     write_job(faulty_job());
   }
 
   ProgramResult train_under_mpirun(const FaultCase& fault) const {
     // Recovery: mpirun leaves the survivors alone, so that what ends them is their own doing.
     std::vector<std::string> under = {
-        TRIFOLD_MPIRUN, "--allow-run-as-root",          "--oversubscribe", "--bind-to", "none", "--enable-recovery",
-        "-np",          std::to_string(fault.processes)};
+        mpirun_path(), "--allow-run-as-root",          "--oversubscribe", "--bind-to", "none", "--enable-recovery",
+        "-np",         std::to_string(fault.processes)};
     for (const std::string& variable : variables(fault.kill)) under.insert(under.end(), {"-x", variable});
     return RunningProgram(
                {.arguments = {"train", "job.json", "--plan", fault.plan}, .under = under, .directory = directory()})

@@ -15,11 +15,6 @@
 #include "support/job_fixture.h"
 #include "support/paths.h"
 
-#ifndef TRIFOLD_MPIRUN
-#define TRIFOLD_MPIRUN ""
-#define TRIFOLD_MPI_RANKS ""
-#endif
-
 namespace trifold::test {
 namespace {
 
@@ -58,14 +53,14 @@ int find_process(int number, const fs::path& directory) {
 class MpiTest : public JobFixture {
  protected:
   void SetUp() override {
-    if (!fs::exists(TRIFOLD_MPIRUN)) GTEST_SKIP() << "there is no mpirun";
+    if (!fs::exists(mpirun_path())) GTEST_SKIP() << "there is no mpirun";
     write_job(folded_job());
   }
 
   static std::vector<std::string> mpirun(int processes, const std::vector<std::string>& variables = {}) {
     std::vector<std::string> words = {"env"};
     words.insert(words.end(), variables.begin(), variables.end());
-    words.insert(words.end(), {TRIFOLD_MPIRUN, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np",
+    words.insert(words.end(), {mpirun_path(), "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np",
                                std::to_string(processes)});
     return words;
   }
@@ -121,7 +116,7 @@ class MpiCollectives : public MpiTest {
     // This program may be one shard of several; that one is whole.
     const std::string command =
         fmt::format("cd {} && unset GTEST_TOTAL_SHARDS GTEST_SHARD_INDEX && {} {} {} > ranks.log 2>&1",
-                    directory().string(), fmt::join(mpirun(processes), " "), TRIFOLD_MPI_RANKS, arguments);
+                    directory().string(), fmt::join(mpirun(processes), " "), mpi_ranks_path(), arguments);
     const int status = std::system(command.c_str());
     return {WEXITSTATUS(status), testing::read_file(directory() / "ranks.log")};
   }

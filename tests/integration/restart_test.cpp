@@ -47,7 +47,7 @@ TEST_F(Restart, OfRanksThatAreThreads) {
 }
 
 TEST_F(Restart, OfProcesses) {
-  if (!fs::exists(TRIFOLD_MPIRUN)) GTEST_SKIP() << "there is no MPI";
+  if (!fs::exists(mpirun_path())) GTEST_SKIP() << "there is no MPI";
   const std::string plan = "dp=2,pp=2,micro_batches=2,stages=[5,5]";
   train({"--name", "undisturbed", "--plan", plan});
   const ProgramResult result =
@@ -59,7 +59,7 @@ TEST_F(Restart, OfProcesses) {
 }
 
 TEST_F(Restart, OfProcessesOfTwoRanks) {
-  if (!fs::exists(TRIFOLD_MPIRUN)) GTEST_SKIP() << "there is no MPI";
+  if (!fs::exists(mpirun_path())) GTEST_SKIP() << "there is no MPI";
   train({"--name", "undisturbed", "--plan", "dp=2,tp=2"});
   const ProgramResult result =
       train_with({.at = "work", .in = 1, .rank = 1}, {"--plan", "dp=2,tp=2", "--restarts=1", "--processes", "2"});

@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 
 #include "fault_fixture.h"
-#include "support/paths.h"
 
 namespace trifold::test {
 namespace {
@@ -15,12 +14,12 @@ namespace fs = std::filesystem;
 class Slurm : public FaultFixture {
  protected:
   void SetUp() override {
-    if (!fs::exists(TRIFOLD_MPIRUN)) GTEST_SKIP() << "there is no mpirun";
+    if (!fs::exists(mpirun_path())) GTEST_SKIP() << "there is no mpirun";
     write_job(faulty_job());
     fs::create_directory(directory() / "bin");
     write_program("srun", fmt::format("[ \"$1 $2\" = '--mpi=pmix --kill-on-bad-exit=1' ] || exit 77\nshift 2\nexec {} "
                                       "--allow-run-as-root --oversubscribe --bind-to none -np 2 \"$@\"",
-                                      TRIFOLD_MPIRUN));
+                                      mpirun_path()));
     write_program("scontrol", "echo \"$@\" >> scontrol.log");
   }
 

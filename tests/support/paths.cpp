@@ -10,4 +10,20 @@ std::string program_path() {
   return TRIFOLD_PROGRAM;
 }
 
+std::string mpirun_path() {
+  return TRIFOLD_MPIRUN;
+}
+
+std::string mpi_ranks_path() {
+  return TRIFOLD_MPI_RANKS;
+}
+
+std::string kill_at_path() {
+  return TRIFOLD_KILL_AT;
+}
+
+std::string nvtx_log_path() {
+  return TRIFOLD_NVTX_LOG;
+}
+
 }  // namespace trifold::test

@@ -26,10 +26,6 @@ cudaError_t copy_linear(const Linear& args) {
                      .asynchronous = args.asynchronous});
 }
 
-bool is_device(int device) {
-  return device >= 0 && device < device_count();
-}
-
 cudaError_t copy_between_devices(ApiCall& call, void* destination, int to_device, const void* source, int from_device,
                                  std::size_t bytes, cudaStream_t stream) {
   if (!is_device(to_device) || !is_device(from_device)) return call.refuse(cudaErrorInvalidDevice, "no such device");

@@ -14,10 +14,6 @@ using namespace gpusim;
 
 namespace {
 
-bool is_device(int device) {
-  return device >= 0 && device < device_count();
-}
-
 // Empty: an attribute the simulator has no value for.
 std::optional<int> value_of(cudaDeviceAttr attribute, int device) {
   switch (attribute) {

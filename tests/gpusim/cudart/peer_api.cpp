@@ -6,12 +6,6 @@
 
 using namespace gpusim;
 
-namespace {
-bool is_device(int device) {
-  return device >= 0 && device < device_count();
-}
-}  // namespace
-
 GPUSIM_API cudaError_t cudaDeviceCanAccessPeer(int* can_access, int device, int peer) {
   ApiCall call("cudaDeviceCanAccessPeer");
   if (!is_device(device) || !is_device(peer)) return call.fail(cudaErrorInvalidDevice);

@@ -23,7 +23,7 @@ std::size_t round_up(std::size_t bytes) {
   return (bytes + kAlignment - 1) & ~(kAlignment - 1);
 }
 
-const DoubleMapping& mapping() {
+const DoubleMapping& device_mapping() {
   static auto* both = new DoubleMapping("gpusim-device", kMaxDevices * kDeviceBytes);
   return *both;
 }
@@ -41,9 +41,9 @@ DeviceMemory& DeviceMemory::get() {
 }
 
 DeviceMemory::DeviceMemory() : capacity_(capacity_from_environment()) {
-  user_ = mapping().user();
-  sim_ = mapping().simulator();
-  shadow_ = static_cast<std::uint8_t*>(reserve_zeroed(mapping().bytes()));
+  user_ = device_mapping().user();
+  sim_ = device_mapping().simulator();
+  shadow_ = static_cast<std::uint8_t*>(reserve_zeroed(device_mapping().bytes()));
   for (auto& top : top_) top = kLargestRedZone;  // an access just below the first block is out of bounds too
 }
 
@@ -67,7 +67,7 @@ void DeviceMemory::forget(Address address, Block& block) {
   used_[device_of(address)] -= block.bytes;
   std::memset(shadow(address), kNotAddressable, block.bytes);
   discard_zeroed(shadow(address), block.bytes);
-  mapping().discard(address - user_, block.bytes);
+  device_mapping().discard(address - user_, block.bytes);
   forget_accesses(address, block.bytes);
 }
 

@@ -9,7 +9,7 @@
 namespace gpusim {
 namespace {
 
-const DoubleMapping& mapping() {
+const DoubleMapping& pinned_mapping() {
   static auto* both = new DoubleMapping("gpusim-pinned", PinnedMemory::kBytes);
   return *both;
 }
@@ -34,7 +34,8 @@ PinnedMemory& PinnedMemory::get() {
   return *memory;
 }
 
-PinnedMemory::PinnedMemory() : user_(mapping().user()), simulator_(mapping().simulator()), top_(kPageBytes) {}
+PinnedMemory::PinnedMemory()
+    : user_(pinned_mapping().user()), simulator_(pinned_mapping().simulator()), top_(kPageBytes) {}
 
 void* PinnedMemory::allocate(std::size_t bytes, unsigned flags) {
   const std::size_t stretch = whole_pages(bytes) + kPageBytes;  // a closed page behind each block
@@ -52,7 +53,7 @@ bool PinnedMemory::release(void* pointer) {
   found->second.live = false;
   found->second.pending.clear();
   set_protection(found->first, whole_pages(found->second.bytes), PROT_NONE);
-  mapping().discard(found->first - user_, whole_pages(found->second.bytes));
+  pinned_mapping().discard(found->first - user_, whole_pages(found->second.bytes));
   return true;
 }
 

@@ -127,4 +127,8 @@ int device_count() {
   return count;
 }
 
+bool is_device(int number) {
+  return number >= 0 && number < device_count();
+}
+
 }  // namespace gpusim

@@ -62,5 +62,6 @@ bool run_predecessors(OperationId id);
 
 int current_device();
 int device_count();
+bool is_device(int number);
 
 }  // namespace gpusim

@@ -16,12 +16,12 @@ using test::ConvReference;
 using test::GuardedMemory;
 using test::Values;
 
-struct Tensor {
+struct ShapedValues {
   Shape shape;
   const Values* values;  // given, or expected
 };
 
-struct Options {
+struct ConvOptions {
   int threads = 1;
   bool strict_math = false;
 };
@@ -32,7 +32,8 @@ double tolerance(const Kernel& kernel) {
 }
 
 void check_kernel(Kernel& kernel, const std::string& what, std::span<const TensorDesc> in,
-                  std::span<const TensorDesc> out, std::span<const Tensor> given, std::span<const Tensor> expected) {
+                  std::span<const TensorDesc> out, std::span<const ShapedValues> given,
+                  std::span<const ShapedValues> expected) {
   std::vector<GuardedMemory> in_memory, out_memory;
   std::vector<std::byte*> in_data, out_data;
   for (std::size_t i = 0; i < in.size(); ++i) in_data.push_back(in_memory.emplace_back(in[i], *given[i].values).data());
@@ -54,11 +55,11 @@ void check_kernel(Kernel& kernel, const std::string& what, std::span<const Tenso
 }
 
 // All candidates; returns their names.
-std::vector<std::string> check_op(const Op& op, const Options& options, std::span<const Tensor> given,
-                                  std::span<const Tensor> expected) {
+std::vector<std::string> check_op(const Op& op, const ConvOptions& options, std::span<const ShapedValues> given,
+                                  std::span<const ShapedValues> expected) {
   std::vector<TensorDesc> in, out;
-  for (const Tensor& tensor : given) in.push_back({tensor.shape});
-  for (const Tensor& tensor : expected) out.push_back({tensor.shape});
+  for (const ShapedValues& tensor : given) in.push_back({tensor.shape});
+  for (const ShapedValues& tensor : expected) out.push_back({tensor.shape});
   const LayoutChoice layouts = cpu_backend().choose_layouts(op, in, out);
   for (std::size_t i = 0; i < in.size(); ++i) in[i].layout = layouts.in[i];
   for (std::size_t i = 0; i < out.size(); ++i) out[i].layout = layouts.out[i];
@@ -76,17 +77,17 @@ struct Names {
   std::vector<std::string> forward, backward_data, backward_weights;
 };
 
-Names check(const ConvCase& c, bool bias, bool relu, const Options& options = {}) {
+Names check(const ConvCase& c, bool bias, bool relu, const ConvOptions& options = {}) {
   const ConvReference reference(c, bias, relu);
-  const Tensor x = {c.x(), &reference.x}, w = {c.w(), &reference.w}, dy = {c.y(), &reference.dy};
-  const Tensor bias_given = {{c.out}, &reference.bias}, dbias = {{c.out}, &reference.dbias};
-  const Tensor y = {c.y(), &reference.y}, dx = {c.x(), &reference.dx}, dw = {c.w(), &reference.dw};
+  const ShapedValues x = {c.x(), &reference.x}, w = {c.w(), &reference.w}, dy = {c.y(), &reference.dy};
+  const ShapedValues bias_given = {{c.out}, &reference.bias}, dbias = {{c.out}, &reference.dbias};
+  const ShapedValues y = {c.y(), &reference.y}, dx = {c.x(), &reference.dx}, dw = {c.w(), &reference.dw};
 
   Conv2dForward forward;
   forward.args = c.args;
   forward.bias = bias;
   forward.relu = relu;
-  std::vector<Tensor> forward_in = {x, w};
+  std::vector<ShapedValues> forward_in = {x, w};
   if (bias) forward_in.push_back(bias_given);
 
   Conv2dBackwardData backward_data;
@@ -95,7 +96,7 @@ Names check(const ConvCase& c, bool bias, bool relu, const Options& options = {}
   Conv2dBackwardWeights backward_weights;
   backward_weights.args = c.args;
   backward_weights.bias = bias;
-  std::vector<Tensor> gradients = {dw};
+  std::vector<ShapedValues> gradients = {dw};
   if (bias) gradients.push_back(dbias);
 
   return {check_op(forward, options, forward_in, std::vector{y}),

@@ -25,7 +25,7 @@ double at(const Values& values, std::int64_t index) {
   return values[static_cast<std::size_t>(index)];
 }
 
-struct Options {
+struct FirstConvOptions {
   bool bias = false;
   bool relu = false;
   bool statistics = false;
@@ -66,7 +66,7 @@ void for_each_tap(const FirstConvShape& s, int lanes, std::int64_t n, std::int64
   }
 }
 
-void check(const FirstConvShape& s, int threads, const Options& options, const FirstConvLoops& loops) {
+void check(const FirstConvShape& s, int threads, const FirstConvOptions& options, const FirstConvLoops& loops) {
   const std::int64_t taps = s.channels * s.kernel[0] * s.kernel[1];
   const std::int64_t outputs = s.batch * s.out * s.out_extent(0) * s.out_extent(1);
   const std::string where =
@@ -246,8 +246,7 @@ TEST_P(FirstConvOnIsa, RefusesOutputsThatDoNotFillVectors) {
       FirstConv::supports({.batch = 1, .channels = 3, .image = {2, 8}, .out = lanes(), .kernel = {3, 3}}, loops()));
 }
 
-const auto kName = [](const testing::TestParamInfo<Isa>& info) { return std::string(isa_name(info.param)); };
-INSTANTIATE_TEST_SUITE_P(Cpu, FirstConvOnIsa, testing::Values(Isa::generic, Isa::avx2, Isa::avx512), kName);
+INSTANTIATE_TEST_SUITE_P(Cpu, FirstConvOnIsa, testing::Values(Isa::generic, Isa::avx2, Isa::avx512), name_of_isa);
 
 }  // namespace
 }  // namespace trifold::cpu

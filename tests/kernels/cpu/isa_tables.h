@@ -1,7 +1,20 @@
 // The loops of each instruction set, for tests that run them all and not only those this machine would choose.
 #pragma once
 
+#include <string>
+
+#include <gtest/gtest.h>
+
 #include "kernels/cpu/simd/isa.h"
+
+namespace trifold::cpu {
+
+// Of a test that has an instruction set as its parameter.
+inline std::string name_of_isa(const ::testing::TestParamInfo<Isa>& test) {
+  return std::string(isa_name(test.param));
+}
+
+}  // namespace trifold::cpu
 
 // Defines accessor_of(Isa), the family's table of that instruction set.
 #if defined(__x86_64__)

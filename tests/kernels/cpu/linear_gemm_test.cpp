@@ -23,7 +23,7 @@ namespace {
 
 using Guarded = GuardedArray<float>;
 
-float at(std::span<const float> values, std::int64_t index) {
+float element(std::span<const float> values, std::int64_t index) {
   return values[static_cast<std::size_t>(index)];
 }
 
@@ -69,14 +69,14 @@ void check_gemm(const GemmShape& shape, int threads, bool accumulate, bool epilo
     for (std::int64_t j = 0; j < shape.n; ++j) {
       double sum = accumulate ? 0.5 : 0.0;
       for (std::int64_t k = 0; k < shape.k; ++k) {
-        const float left = shape.a_transposed ? at(a, k * a_stride + i) : at(a, i * a_stride + k);
-        const float right = shape.b_transposed ? at(b, j * b_stride + k) : at(b, k * b_stride + j);
+        const float left = shape.a_transposed ? element(a, k * a_stride + i) : element(a, i * a_stride + k);
+        const float right = shape.b_transposed ? element(b, j * b_stride + k) : element(b, k * b_stride + j);
         sum += static_cast<double>(left) * right;
       }
-      if (epilogue) sum = std::max(sum + at(bias, j), 0.0);
-      ASSERT_NO_FATAL_FAILURE(expect_sum(at(c.span(), i * c_stride + j), sum, shape.k, where));
+      if (epilogue) sum = std::max(sum + element(bias, j), 0.0);
+      ASSERT_NO_FATAL_FAILURE(expect_sum(element(c.span(), i * c_stride + j), sum, shape.k, where));
     }
-    for (std::int64_t j = shape.n; j < c_stride; ++j) ASSERT_EQ(at(c.span(), i * c_stride + j), 0.5f) << where;
+    for (std::int64_t j = shape.n; j < c_stride; ++j) ASSERT_EQ(element(c.span(), i * c_stride + j), 0.5f) << where;
   }
   c.expect_intact("c");
   scratch.expect_intact("scratch");
@@ -151,25 +151,28 @@ void check_linear(const LinearShape& shape, int threads, bool options, const Gem
 
   for (std::int64_t n = 0; n < batch; ++n) {
     for (std::int64_t o = 0; o < out; ++o) {
-      double sum = options ? at(bias, o) : 0.0;
-      for (std::int64_t i = 0; i < in; ++i) sum += static_cast<double>(at(x, n * in + i)) * at(w, o * in + i);
+      double sum = options ? element(bias, o) : 0.0;
+      for (std::int64_t i = 0; i < in; ++i) sum += static_cast<double>(element(x, n * in + i)) * element(w, o * in + i);
       if (options) sum = std::max(sum, 0.0);
-      ASSERT_NO_FATAL_FAILURE(expect_sum(at(y.span(), n * out + o), sum, in, "y of " + where));
+      ASSERT_NO_FATAL_FAILURE(expect_sum(element(y.span(), n * out + o), sum, in, "y of " + where));
     }
     for (std::int64_t i = 0; i < in; ++i) {
       double sum = 0;
-      for (std::int64_t o = 0; o < out; ++o) sum += static_cast<double>(at(dy, n * out + o)) * at(w, o * in + i);
-      ASSERT_NO_FATAL_FAILURE(expect_sum(at(dx.span(), n * in + i), sum, out, "dx of " + where));
+      for (std::int64_t o = 0; o < out; ++o)
+        sum += static_cast<double>(element(dy, n * out + o)) * element(w, o * in + i);
+      ASSERT_NO_FATAL_FAILURE(expect_sum(element(dx.span(), n * in + i), sum, out, "dx of " + where));
     }
   }
   for (std::int64_t o = 0; o < out; ++o) {
     double dbias_sum = 0.25;
-    for (std::int64_t n = 0; n < batch; ++n) dbias_sum += at(dy, n * out + o);
-    ASSERT_NO_FATAL_FAILURE(expect_sum(at(dbias.span(), o), options ? dbias_sum : 0.25, batch, "dbias of " + where));
+    for (std::int64_t n = 0; n < batch; ++n) dbias_sum += element(dy, n * out + o);
+    ASSERT_NO_FATAL_FAILURE(
+        expect_sum(element(dbias.span(), o), options ? dbias_sum : 0.25, batch, "dbias of " + where));
     for (std::int64_t i = 0; i < in; ++i) {
       double sum = options ? 0.25 : 0.0;
-      for (std::int64_t n = 0; n < batch; ++n) sum += static_cast<double>(at(dy, n * out + o)) * at(x, n * in + i);
-      ASSERT_NO_FATAL_FAILURE(expect_sum(at(dw.span(), o * in + i), sum, batch, "dw of " + where));
+      for (std::int64_t n = 0; n < batch; ++n)
+        sum += static_cast<double>(element(dy, n * out + o)) * element(x, n * in + i);
+      ASSERT_NO_FATAL_FAILURE(expect_sum(element(dw.span(), o * in + i), sum, batch, "dw of " + where));
     }
   }
   for (const auto& [guarded, what] :
@@ -197,9 +200,8 @@ TEST_P(LinearOnIsa, BlocksLongRowsOfAFewSamples) {
 }
 
 const auto kAllIsas = testing::Values(Isa::generic, Isa::avx2, Isa::avx512);
-const auto kName = [](const testing::TestParamInfo<Isa>& info) { return std::string(isa_name(info.param)); };
-INSTANTIATE_TEST_SUITE_P(Cpu, GemmOnIsa, kAllIsas, kName);
-INSTANTIATE_TEST_SUITE_P(Cpu, LinearOnIsa, kAllIsas, kName);
+INSTANTIATE_TEST_SUITE_P(Cpu, GemmOnIsa, kAllIsas, name_of_isa);
+INSTANTIATE_TEST_SUITE_P(Cpu, LinearOnIsa, kAllIsas, name_of_isa);
 
 }  // namespace
 }  // namespace trifold::cpu

@@ -17,19 +17,21 @@ using test::ConvReference;
 using test::GuardedMemory;
 using test::Values;
 
-struct Tensor {
+struct DescribedValues {
   TensorDesc desc;
   const Values* values;  // given, or expected
 };
 
-void check(const Op& op, int threads, const std::vector<Tensor>& given, const std::vector<Tensor>& expected) {
+void check(const Op& op, int threads, const std::vector<DescribedValues>& given,
+           const std::vector<DescribedValues>& expected) {
   std::vector<TensorDesc> in, out;
-  for (const Tensor& tensor : given) in.push_back(tensor.desc);
-  for (const Tensor& tensor : expected) out.push_back(tensor.desc);
+  for (const DescribedValues& tensor : given) in.push_back(tensor.desc);
+  for (const DescribedValues& tensor : expected) out.push_back(tensor.desc);
   const KernelPtr kernel = cpu_backend().make({op, in, out, threads});
   std::vector<GuardedMemory> memory;
   std::vector<std::byte*> in_data, out_data;
-  for (const Tensor& tensor : given) in_data.push_back(memory.emplace_back(tensor.desc, *tensor.values).data());
+  for (const DescribedValues& tensor : given)
+    in_data.push_back(memory.emplace_back(tensor.desc, *tensor.values).data());
   for (const TensorDesc& desc : out) out_data.push_back(memory.emplace_back(desc.bytes()).data());
   GuardedMemory scratch(kernel->scratch_bytes());
   kernel->bind(in_data, out_data, scratch.data());
@@ -87,8 +89,8 @@ TEST(Reorder, BetweenPlainAndBlocked) {
   const int lanes = simd_lanes();
   const Shape image = {2, 2 * lanes, 5, 3};
   const Values values = test::random_values(image.elements(), 5);
-  const Tensor plain = {{image}, &values};
-  const Tensor blocked = {{image, DType::f32, {Order::channel_block, lanes}}, &values};
+  const DescribedValues plain = {{image}, &values};
+  const DescribedValues blocked = {{image, DType::f32, {Order::channel_block, lanes}}, &values};
   for (const int threads : {1, 2}) {
     check(Reorder(), threads, {plain}, {blocked});
     check(Reorder(), threads, {blocked}, {plain});

@@ -13,9 +13,8 @@
 #include "kernels/cpu/simd/channel_view.h"
 #include "runtime/core/parallel.h"
 
-#define TRIFOLD_TEST_EVERY_ISA(Fixture)                                                         \
-  INSTANTIATE_TEST_SUITE_P(Isa, Fixture, testing::Values(Isa::generic, Isa::avx2, Isa::avx512), \
-                           [](const auto& test) { return std::string(isa_name(test.param)); })
+#define TRIFOLD_TEST_EVERY_ISA(Fixture) \
+  INSTANTIATE_TEST_SUITE_P(Isa, Fixture, testing::Values(Isa::generic, Isa::avx2, Isa::avx512), name_of_isa)
 
 namespace trifold::cpu {
 

@@ -386,8 +386,7 @@ TEST_P(WinogradTest, RefusesChannelsThatDoNotFillAVector) {
       {.batch = 1, .in_channels = 16, .out_channels = 16, .height = 8, .width = 8, .pad_h = 3}, *loops_));
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, WinogradTest, testing::Values(Isa::generic, Isa::avx2, Isa::avx512),
-                         [](const auto& test) { return std::string(isa_name(test.param)); });
+INSTANTIATE_TEST_SUITE_P(Isas, WinogradTest, testing::Values(Isa::generic, Isa::avx2, Isa::avx512), name_of_isa);
 
 }  // namespace
 }  // namespace trifold::cpu
