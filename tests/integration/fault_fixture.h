@@ -40,12 +40,9 @@ inline Json faulty_job() {
 class FaultFixture : public JobFixture {
  protected:
   std::vector<std::string> variables(const Kill& kill) const {
-    return {fmt::format("LD_PRELOAD={}", kill_at_path()),
-            fmt::format("KILL_AT={}", kill.at),
-            fmt::format("KILL_IN={}", kill.in),
-            fmt::format("KILL_RANK={}", kill.rank),
-            fmt::format("KILL_TIMES={}", kill.times),
-            fmt::format("KILL_AFTER={}", kill.after)};
+    return {fmt::format("LD_PRELOAD={}", kill_at_path()), fmt::format("KILL_AT={}", kill.at),
+            fmt::format("KILL_IN={}", kill.in),           fmt::format("KILL_RANK={}", kill.rank),
+            fmt::format("KILL_TIMES={}", kill.times),     fmt::format("KILL_AFTER={}", kill.after)};
   }
 
   std::filesystem::path killed(int turn = 0) const { return directory() / fmt::format("killed.{}", turn); }
