@@ -1,9 +1,14 @@
 // The commands of `trifold`, one file each. Every add_* declares its options on the app and sets its callback.
 #pragma once
 
+#include <memory>
+
 #include <CLI/CLI.hpp>
 
 namespace trifold {
+
+// All of them on one app, ready to parse. Running a command is part of parsing.
+std::unique_ptr<CLI::App> make_command_line();
 
 void add_check_command(CLI::App& app);
 void add_train_command(CLI::App& app);

@@ -92,7 +92,7 @@ void add_compare_command(CLI::App& app) {
   CLI::App* sub = app.add_subcommand(
       "compare",
       "measures plans side by side: trifold compare models/resnet20.json --plans \"single; dp=2; pp=2,schedule=1f1b\"");
-  sub->add_option("job", command->file, "the job file, such as models/resnet20.json")->required();
+  sub->add_option("job_file", command->file, "the job file, such as models/resnet20.json")->required();
   sub->add_option("--plans", command->plans,
                   "the plans, each as --plan takes it, with ';' between them; \"single\" is one rank and is always "
                   "there")

@@ -3,7 +3,7 @@
 namespace trifold {
 
 void JobArguments::declare(CLI::App& command) {
-  command.add_option("job", file, "the job file, such as models/resnet20.json")->required();
+  command.add_option("job_file", file, "the job file, such as models/resnet20.json")->required();
   command.add_option("--set", set, "sets a field of the job: --set train.batch=256 (may be repeated)");
   command.add_option("--plan", plan, "sets the plan: --plan dp=2,pp=2");
   command.add_option("--devices", devices,
