@@ -109,8 +109,9 @@ void fuse_relu_gradient_into_pool(Rewriter& r) {
     const int pool_gradient = r.producer(dz);
     const auto* pool = r.op<MaxPoolBackward>(pool_gradient);
     if (!pool || pool->relu || r.readers(dz).size() != 1) continue;
-    const ValueId argmax = r.node(pool_gradient).in[1];
-    const ValueId pooled = r.node(r.producer(argmax)).out[0];
+    const Node& forward = r.node(r.producer(r.node(pool_gradient).in[1]));  // the pooling, which made the argmax
+    if (forward.in[0] != r.node(i).in[1]) continue;                         // it reads something else than the relu
+    const ValueId pooled = forward.out[0];
     MaxPoolBackward fused = *pool;
     fused.relu = true;
     r.replace_op(pool_gradient, fused);

@@ -1,0 +1,60 @@
+// Networks whose training or evaluation was once wrong although every op was right: the fault was in what a pass made
+// of them. Each is held to the reference backend without fusion.
+#include <ostream>
+
+#include <gtest/gtest.h>
+
+#include "runtime/core/parallel.h"
+#include "support/networks.h"
+#include "support/training.h"
+
+namespace trifold {
+namespace {
+
+using test::LayerEntry;
+using test::network;
+using test::Trained;
+
+using Layers = std::vector<LayerEntry>;
+
+LayerEntry conv(const std::string& id, std::int64_t out, std::int64_t kernel, std::int64_t pad,
+                std::int64_t groups = 1) {
+  return {
+      id, "conv2d", {}, {{"out", out}, {"kernel", Pair{kernel, kernel}}, {"pad", Pair{pad, pad}}, {"groups", groups}}};
+}
+LayerEntry linear(const std::string& id = "fc") {
+  return {id, "linear", {}, {{"out", std::int64_t{3}}}};
+}
+
+Layers operator+(Layers a, const Layers& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+void expect_as_reference(const NetworkSpec& spec) {
+  ModelOptions options;
+  options.batch = 6;
+  options.backend = &reference_backend();
+  options.fuse = false;
+  options.recompute = Recompute::never;
+  const Trained expected = test::train_network(spec, options, 3);
+  options.backend = &cpu_backend();
+  options.threads = thread_count();
+  options.fuse = true;
+  options.recompute = Recompute::cheap;
+  test::expect_same(expected, test::train_network(spec, options, 3), 2e-5);
+}
+
+// The pool's input is a sum, not the ReLU's output: its sign says nothing about the ReLU.
+TEST(ReluBeforePool, PassesItsOwnGradientWhereASumComesBetween) {
+  expect_as_reference(network({3, 8, 8}, 3,
+                              {conv("c", 3, 3, 1),
+                               {"relu", "relu"},
+                               {"sum", "add", {"relu", "input"}},
+                               {"pool", "max_pool", {}, {{"kernel", Pair{2, 2}}}},
+                               {"flat", "flatten"},
+                               linear()}));
+}
+
+}  // namespace
+}  // namespace trifold
