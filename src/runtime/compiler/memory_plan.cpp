@@ -131,8 +131,8 @@ class Planner {
       if (!node.op->is_view()) continue;
       const auto in = static_cast<std::size_t>(node.in[0]);
       const auto out = static_cast<std::size_t>(node.out[0]);
-      if (!in_arena(node.in[0])) {
-        place(node.out[0]) = place(node.in[0]);  // a view of the images
+      if (!in_arena(node.in[0]) || place(node.in[0]).region != Region::none) {
+        place(node.out[0]) = place(node.in[0]);  // a view of the images, or a view of such a view
         continue;
       }
       families_.join(node.out[0], node.in[0]);

@@ -56,5 +56,18 @@ TEST(ReluBeforePool, PassesItsOwnGradientWhereASumComesBetween) {
                                linear()}));
 }
 
+// In evaluation dropout is a view, and so is flatten: a view of a view of the images.
+TEST(ViewsOfTheInput, EvaluateTheImagesInEitherOrder) {
+  ModelOptions options;
+  options.backend = &cpu_backend();
+  options.batch = 4;
+  const auto evaluate = [&](const Layers& layers) {
+    return test::train_network(network({1, 4, 4}, 3, layers), options, 0).losses.back();
+  };
+  const double expected = evaluate({{"flat", "flatten"}, linear()});
+  EXPECT_FLOAT_EQ(evaluate({{"flat", "flatten"}, {"drop", "dropout"}, linear()}), expected);
+  EXPECT_FLOAT_EQ(evaluate({{"drop", "dropout"}, {"flat", "flatten"}, linear()}), expected);
+}
+
 }  // namespace
 }  // namespace trifold
