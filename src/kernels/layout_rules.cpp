@@ -8,8 +8,9 @@ bool is_image(const TensorDesc& tensor) {
   return tensor.shape.rank() == 4;
 }
 
-LayoutChoice layouts_like_first_image(Tensors in, Tensors out) {
-  const Layout layout = is_image(in[0]) ? in[0].layout : Layout{};
+LayoutChoice layouts_like_leading_image(const Op& op, Tensors in, Tensors out) {
+  const TensorDesc& leading = in[static_cast<std::size_t>(op.leading_image())];
+  const Layout layout = is_image(leading) ? leading.layout : Layout{};
   const auto choose = [&](Tensors tensors) {
     std::vector<Layout> layouts;
     for (const TensorDesc& tensor : tensors) layouts.push_back(is_image(tensor) ? layout : Layout{});

@@ -7,8 +7,8 @@ namespace trifold {
 
 bool is_image(const TensorDesc& tensor);  // [N, C, H, W]
 
-// Element-wise and channel-wise ops: every image as the first input is; all else plain.
-LayoutChoice layouts_like_first_image(std::span<const TensorDesc> in, std::span<const TensorDesc> out);
+// Element-wise and channel-wise ops: every image as the op's leading image is; all else plain.
+LayoutChoice layouts_like_leading_image(const Op& op, std::span<const TensorDesc> in, std::span<const TensorDesc> out);
 // The first input in any layout, the first output in the same: the elements' order does not matter.
 LayoutChoice layouts_like_first_tensor(std::span<const TensorDesc> in, std::span<const TensorDesc> out);
 // Inputs as they are; an output as the input whose memory it takes over, else as it is.

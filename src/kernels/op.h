@@ -35,6 +35,11 @@ class Op {
   virtual bool keeps_f32(Side /*side*/, int /*index*/) const { return false; }
   // It moves elements of any type as they are, or converts them itself: no backend converts them around it.
   virtual bool takes_any_type() const { return false; }
+  // The input that the layouts of all other images follow. A gradient follows what forward kept: then masks are read in
+  // the order in which they were written, and the gradient is made in the order of its value.
+  virtual int leading_image() const { return 0; }
+  // A mask of bits has no layout of its own: its bits lie in the order of this input's elements.
+  virtual std::optional<int> mask_follows(Side /*side*/, int /*index*/) const { return std::nullopt; }
   // The output is the input's memory under another shape: no kernel, no bytes.
   virtual bool is_view() const { return false; }
 };

@@ -47,7 +47,7 @@ class CudaBackend final : public Backend {
     if (name.starts_with("batch_norm.") || name.starts_with("activation.") || name.starts_with("max_pool.") ||
         name.starts_with("avg_pool.") || name.starts_with("dropout.") || name == "add" || name == "halo_exchange" ||
         name == "gather_rows" || name == "halo_add" || name == "take_rows")
-      return layouts_like_first_image(in, out);
+      return layouts_like_leading_image(op, in, out);
     return {std::vector<Layout>(in.size()), std::vector<Layout>(out.size())};
   }
 

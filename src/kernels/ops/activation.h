@@ -48,6 +48,7 @@ struct ActivationBackward final : Op {
   std::string_view name() const override { return "activation.backward"; }
   std::string attributes() const override { return name_of(function); }
   std::vector<int> in_place(int) const override { return {0, 1}; }
+  int leading_image() const override { return 1; }
 };
 
 }  // namespace trifold

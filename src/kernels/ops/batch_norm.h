@@ -75,8 +75,7 @@ struct BatchNormRunning final : Op {
 
 // y = (x - mean) * istd * gamma + beta, then + residual, then max(0, .).
 // in: x, mean, istd, gamma [C], beta [C], [residual (shape of x)]; out: y, [mask u8: one bit an element, y > 0].
-// The mask exists when relu and residual both do: backward can then not tell it from x. Its layout is the backend's
-// own.
+// The mask exists when relu and residual both do: backward can then not tell it from x. Its bits lie in the order of x.
 struct BatchNormApply final : Op {
   std::int64_t group = 0;
   bool relu = false;
@@ -92,6 +91,9 @@ struct BatchNormApply final : Op {
   bool keeps_f32(Side side, int index) const override { return side == Side::in && index >= 1 && index <= 4; }
   std::vector<int> in_place(int out) const override {
     return out == 0 && residual ? std::vector<int>{5} : std::vector<int>{};
+  }
+  std::optional<int> mask_follows(Side side, int index) const override {
+    return side == Side::out && index == 1 ? std::optional(0) : std::nullopt;
   }
 };
 
@@ -129,6 +131,11 @@ struct BatchNormBackwardReduce final : Op {
     if (out != 4) return {};
     return second_gradient ? std::vector<int>{0, 6} : std::vector<int>{0};
   }
+  int leading_image() const override { return 1; }
+  std::optional<int> mask_follows(Side side, int index) const override {
+    const int mask_index = second_gradient ? 7 : 6;
+    return side == Side::in && mask == ReluMask::bits && index == mask_index ? std::optional(1) : std::nullopt;
+  }
 };
 
 // dx from d and the sums. in: d (or dy), x, mean, istd, gamma, beta, sum_d, sum_dx; out: dx.
@@ -153,6 +160,7 @@ struct BatchNormBackwardInput final : Op {
   }
   bool keeps_f32(Side side, int index) const override { return side == Side::in && index >= 2; }
   std::vector<int> in_place(int) const override { return {1, 0}; }
+  int leading_image() const override { return 1; }
 };
 
 }  // namespace trifold

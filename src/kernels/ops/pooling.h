@@ -35,6 +35,7 @@ struct MaxPoolBackward final : Op {
 
   std::string_view name() const override { return "max_pool.backward"; }
   std::string attributes() const override { return args.text() + (relu ? " relu" : ""); }
+  int leading_image() const override { return 1; }
 };
 
 // in: x; out: y. Padding counts as zeros when count_pad, else the mean is over what lies inside.

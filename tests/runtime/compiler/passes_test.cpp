@@ -45,6 +45,36 @@ void expect_as_reference(const NetworkSpec& spec) {
   test::expect_same(expected, test::train_network(spec, options, 3), 2e-5);
 }
 
+// The residual sum's ReLU leaves a bit mask in the order of its blocked image. What reads the ReLU makes the gradient
+// arrive in plain order.
+struct Readers {
+  const char* name;
+  Layers layers;
+  friend void PrintTo(const Readers& readers, std::ostream* out) { *out << readers.name; }
+};
+class MaskedResidual : public ::testing::TestWithParam<Readers> {};
+
+TEST_P(MaskedResidual, TrainsAsTheReferenceDoes) {
+  const Layers residual = {
+      conv("c0", 16, 1, 0), conv("c1", 16, 3, 1), {"bn", "batch_norm"}, {"sum", "add", {"bn", "c0"}}, {"relu", "relu"}};
+  expect_as_reference(network({2, 6, 6}, 3, residual + GetParam().layers));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Readers, MaskedResidual,
+    ::testing::Values(
+        Readers{"flatten_dropout", Layers{{"flat", "flatten"}, {"drop", "dropout"}, linear()}},
+        Readers{"concat_of_3_channels",
+                Layers{conv("c2", 3, 1, 0), {"join", "concat", {"relu", "c2"}}, {"pool", "global_avg_pool"}, linear()}},
+        Readers{"grouped_convolution", Layers{conv("c2", 16, 3, 1, 4), {"flat", "flatten"}, linear()}},
+        Readers{"avg_pool_flatten_dropout", Layers{{"pool", "avg_pool", {}, {{"kernel", Pair{2, 2}}}},
+                                                   {"flat", "flatten"},
+                                                   {"drop", "dropout"},
+                                                   linear()}},
+        Readers{"flatten_read_twice",
+                Layers{{"flat", "flatten"}, linear("a"), linear("b"), {"both", "add", {"a", "b"}}}}),
+    [](const auto& each) { return std::string(each.param.name); });
+
 // The pool's input is a sum, not the ReLU's output: its sign says nothing about the ReLU.
 TEST(ReluBeforePool, PassesItsOwnGradientWhereASumComesBetween) {
   expect_as_reference(network({3, 8, 8}, 3,
