@@ -4,10 +4,12 @@
 
 #include "kernels/backend.h"
 #include "kernels/ops/batch_norm.h"
+#include "kernels/reference/element_type.h"
 
 namespace trifold {
 namespace {
 
+template <class T>
 class JoinKernel final : public Kernel {
  public:
   explicit JoinKernel(const KernelRequest& request)
@@ -15,8 +17,8 @@ class JoinKernel final : public Kernel {
 
   void run(const StepContext&) override {
     for (std::int64_t c = 0; c < channels_; ++c) {
-      double running_mean = in(2)[c];
-      double running_var = in(3)[c];
+      double running_mean = in<T>(2)[c];
+      double running_var = in<T>(3)[c];
       const double count = static_cast<double>(op_.group * op_.pixels * op_.span);
       for (std::int64_t row = 0; row < rows_; row += op_.span) {
         const Moments group = join(row, c);
@@ -24,12 +26,12 @@ class JoinKernel final : public Kernel {
         const double unbiased = count > 1 ? group.variance * count / (count - 1) : group.variance;
         running_var += op_.momentum * (unbiased - running_var);
         if (op_.span > 1 && row == op_.replica / op_.span * op_.span) {
-          out(2)[c] = static_cast<float>(group.mean);
-          out(3)[c] = static_cast<float>(1 / std::sqrt(group.variance + op_.eps));
+          out<T>(2)[c] = static_cast<T>(group.mean);
+          out<T>(3)[c] = static_cast<T>(1 / std::sqrt(group.variance + op_.eps));
         }
       }
-      out(0)[c] = static_cast<float>(running_mean);
-      out(1)[c] = static_cast<float>(running_var);
+      out<T>(0)[c] = static_cast<T>(running_mean);
+      out<T>(1)[c] = static_cast<T>(running_var);
     }
   }
 
@@ -40,8 +42,8 @@ class JoinKernel final : public Kernel {
 
   Moments at(std::int64_t row, std::int64_t channel) const {
     const auto i = static_cast<std::size_t>(row * channels_ + channel);
-    const double istd = in(1)[i];
-    return {in(0)[i], std::max(0.0, 1 / (istd * istd) - op_.eps)};
+    const double istd = in<T>(1)[i];
+    return {in<T>(0)[i], std::max(0.0, 1 / (istd * istd) - op_.eps)};
   }
 
   // The moments of `span` parts of the same size: the mean of their variances and the variance of their means.
@@ -61,8 +63,9 @@ class JoinKernel final : public Kernel {
   std::int64_t rows_, channels_;
 };
 
-const RegisterKernel cpu_join(cpu_backend(), "batch_norm.join", make_kernel<JoinKernel>);
-const RegisterKernel reference_join(reference_backend(), "batch_norm.join", make_kernel<JoinKernel>);
+const RegisterKernel cpu_join(cpu_backend(), "batch_norm.join", make_kernel<JoinKernel<float>>);
+const RegisterKernel reference_join(reference_backend(), "batch_norm.join",
+                                    reference::make_for_type<JoinKernel<float>, JoinKernel<double>>);
 
 }  // namespace
 }  // namespace trifold

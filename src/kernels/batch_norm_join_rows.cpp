@@ -5,10 +5,12 @@
 
 #include "kernels/backend.h"
 #include "kernels/ops/batch_norm.h"
+#include "kernels/reference/element_type.h"
 
 namespace trifold {
 namespace {
 
+template <class T>
 class JoinRowsKernel final : public Kernel {
  public:
   explicit JoinRowsKernel(const KernelRequest& request)
@@ -20,27 +22,27 @@ class JoinRowsKernel final : public Kernel {
   void run(const StepContext&) override {
     const double count = static_cast<double>(op_.group) * pixels_;
     for (std::int64_t c = 0; c < channels_; ++c) {
-      double running_mean = op_.running ? in(2)[c] : 0;
-      double running_var = op_.running ? in(3)[c] : 0;
+      double running_mean = op_.running ? in<T>(2)[c] : 0;
+      double running_var = op_.running ? in<T>(3)[c] : 0;
       for (std::int64_t group = 0; group < groups_; ++group) {
         const std::int64_t at = group * channels_ + c;
         double mean = 0;
-        for (std::size_t part = 0; part < op_.pixels.size(); ++part) mean += share(part) * in(0)[index(part, at)];
+        for (std::size_t part = 0; part < op_.pixels.size(); ++part) mean += share(part) * in<T>(0)[index(part, at)];
         // The mean of the parts' variances and the variance of their means.
         double variance = 0;
         for (std::size_t part = 0; part < op_.pixels.size(); ++part) {
-          const double apart = in(0)[index(part, at)] - mean;
-          const double istd = in(1)[index(part, at)];
+          const double apart = in<T>(0)[index(part, at)] - mean;
+          const double istd = in<T>(1)[index(part, at)];
           variance += share(part) * (std::max(0.0, 1 / (istd * istd) - op_.eps) + apart * apart);
         }
-        out(0)[at] = static_cast<float>(mean);
-        out(1)[at] = static_cast<float>(1 / std::sqrt(variance + op_.eps));
+        out<T>(0)[at] = static_cast<T>(mean);
+        out<T>(1)[at] = static_cast<T>(1 / std::sqrt(variance + op_.eps));
         running_mean += op_.momentum * (mean - running_mean);
         running_var += op_.momentum * (variance * count / (count - 1) - running_var);
       }
       if (!op_.running) continue;
-      out(2)[c] = static_cast<float>(running_mean);
-      out(3)[c] = static_cast<float>(running_var);
+      out<T>(2)[c] = static_cast<T>(running_mean);
+      out<T>(3)[c] = static_cast<T>(running_var);
     }
   }
 
@@ -55,8 +57,9 @@ class JoinRowsKernel final : public Kernel {
   double pixels_;  // of a whole image
 };
 
-const RegisterKernel cpu_join_rows(cpu_backend(), "batch_norm.join_rows", make_kernel<JoinRowsKernel>);
-const RegisterKernel reference_join_rows(reference_backend(), "batch_norm.join_rows", make_kernel<JoinRowsKernel>);
+const RegisterKernel cpu_join_rows(cpu_backend(), "batch_norm.join_rows", make_kernel<JoinRowsKernel<float>>);
+const RegisterKernel reference_join_rows(reference_backend(), "batch_norm.join_rows",
+                                         reference::make_for_type<JoinRowsKernel<float>, JoinRowsKernel<double>>);
 
 }  // namespace
 }  // namespace trifold

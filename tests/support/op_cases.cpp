@@ -91,6 +91,10 @@ std::vector<HostTensor> draw_values(const OpCase& op_case, int block) {
         draw_floats(value.draw, random, floats);
         std::ranges::transform(floats, tensor.as<std::uint16_t>().begin(),
                                value.desc.dtype == DType::f16 ? f16_from_float : bf16_from_float);
+      } else if (value.desc.dtype == DType::f64) {
+        std::vector<float> floats(static_cast<std::size_t>(value.desc.elements()));
+        draw_floats(value.draw, random, floats);
+        std::ranges::copy(floats, tensor.as<double>().begin());
       } else if (value.draw == Draw::bytes) {
         for (std::uint8_t& byte : tensor.as<std::uint8_t>()) byte = static_cast<std::uint8_t>(random.below(256));
       } else {
@@ -129,6 +133,13 @@ std::optional<OpCase> in_precision(const OpCase& op_case, DType type) {
     changed = true;
   }
   return changed ? std::optional(typed) : std::nullopt;
+}
+
+OpCase in_double(const OpCase& op_case) {
+  OpCase typed = op_case;
+  for (CaseValue& value : typed.values)
+    if (value.desc.dtype == DType::f32 && value.draw != Draw::loss_scale) value.desc.dtype = DType::f64;
+  return typed;
 }
 
 std::vector<HostTensor> run_step(const OpRun& run, const OpCase& op_case, const CaseStep& step,

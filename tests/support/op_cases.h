@@ -66,6 +66,10 @@ const std::vector<OpCase>& op_cases();
 // have to stand between two steps.
 std::optional<OpCase> in_precision(const OpCase& op_case, DType type);
 
+// The case with all its f32 values in f64, but for loss scales, which are f32 always. Drawn values are the same
+// numbers.
+OpCase in_double(const OpCase& op_case);
+
 void PrintTo(const OpCase& op_case, std::ostream* os);  // what GoogleTest shows of a case: its name
 
 // The case's drawn values; those that steps make are empty. Activations are said to come blocked by `block` where that

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/backend.h"
+#include "kernels/reference/element_type.h"
 
 namespace trifold::reference {
 namespace {
@@ -49,6 +50,7 @@ double slope_at(Activation function, double slope, double kept) {
   return 0;
 }
 
+template <class T>
 class ForwardKernel final : public Kernel {
  public:
   explicit ForwardKernel(const KernelRequest& request)
@@ -56,7 +58,7 @@ class ForwardKernel final : public Kernel {
 
   void run(const StepContext&) override {
     for (std::int64_t i = 0; i < elements_; ++i)
-      out(0)[i] = static_cast<float>(value_of(op_.function, op_.slope, in(0)[i]));
+      out<T>(0)[i] = static_cast<T>(value_of(op_.function, op_.slope, in<T>(0)[i]));
   }
 
  private:
@@ -64,6 +66,7 @@ class ForwardKernel final : public Kernel {
   std::int64_t elements_;
 };
 
+template <class T>
 class BackwardKernel final : public Kernel {
  public:
   explicit BackwardKernel(const KernelRequest& request)
@@ -71,7 +74,7 @@ class BackwardKernel final : public Kernel {
 
   void run(const StepContext&) override {
     for (std::int64_t i = 0; i < elements_; ++i)
-      out(0)[i] = static_cast<float>(in(0)[i] * slope_at(op_.function, op_.slope, in(1)[i]));
+      out<T>(0)[i] = static_cast<T>(in<T>(0)[i] * slope_at(op_.function, op_.slope, in<T>(1)[i]));
   }
 
  private:
@@ -79,8 +82,10 @@ class BackwardKernel final : public Kernel {
   std::int64_t elements_;
 };
 
-const RegisterKernel forward(reference_backend(), "activation.forward", make_kernel<ForwardKernel>);
-const RegisterKernel backward(reference_backend(), "activation.backward", make_kernel<BackwardKernel>);
+const RegisterKernel forward(reference_backend(), "activation.forward",
+                             make_for_type<ForwardKernel<float>, ForwardKernel<double>>);
+const RegisterKernel backward(reference_backend(), "activation.backward",
+                              make_for_type<BackwardKernel<float>, BackwardKernel<double>>);
 
 }  // namespace
 }  // namespace trifold::reference

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "kernels/backend.h"
+#include "kernels/reference/element_type.h"
 #include "runtime/core/error.h"
 
 namespace trifold::reference {
@@ -46,6 +47,7 @@ struct Affine {
   double operator()(double x) const { return (x - mean) * istd * gamma + beta; }
 };
 
+template <class T>
 class StatisticsKernel final : public Kernel {
  public:
   explicit StatisticsKernel(const KernelRequest& request)
@@ -57,21 +59,21 @@ class StatisticsKernel final : public Kernel {
   void run(const StepContext&) override {
     const double count = static_cast<double>(groups_.values());
     for (std::int64_t c = 0; c < groups_.channels; ++c) {
-      double running_mean = in(1)[c];
-      double running_var = in(2)[c];
+      double running_mean = in<T>(1)[c];
+      double running_var = in<T>(2)[c];
       for (std::int64_t g = 0; g < groups_.count; ++g) {
         double sum = 0;
-        groups_.for_each(g, c, [&](std::int64_t i) { sum += in(0)[i]; });
+        groups_.for_each(g, c, [&](std::int64_t i) { sum += in<T>(0)[i]; });
         const double mean = sum / count;
         double squares = 0;
-        groups_.for_each(g, c, [&](std::int64_t i) { squares += (in(0)[i] - mean) * (in(0)[i] - mean); });
-        out(0)[g * groups_.channels + c] = static_cast<float>(mean);
-        out(1)[g * groups_.channels + c] = static_cast<float>(1 / std::sqrt(squares / count + op_.eps));
+        groups_.for_each(g, c, [&](std::int64_t i) { squares += (in<T>(0)[i] - mean) * (in<T>(0)[i] - mean); });
+        out<T>(0)[g * groups_.channels + c] = static_cast<T>(mean);
+        out<T>(1)[g * groups_.channels + c] = static_cast<T>(1 / std::sqrt(squares / count + op_.eps));
         running_mean += op_.momentum * (mean - running_mean);
         if (count > 1) running_var += op_.momentum * (squares / (count - 1) - running_var);
       }
-      out(2)[c] = static_cast<float>(running_mean);
-      out(3)[c] = static_cast<float>(running_var);
+      out<T>(2)[c] = static_cast<T>(running_mean);
+      out<T>(3)[c] = static_cast<T>(running_var);
     }
   }
 
@@ -80,6 +82,7 @@ class StatisticsKernel final : public Kernel {
   Groups groups_;
 };
 
+template <class T>
 class RunningKernel final : public Kernel {
  public:
   explicit RunningKernel(const KernelRequest& request)
@@ -87,8 +90,8 @@ class RunningKernel final : public Kernel {
 
   void run(const StepContext&) override {
     for (std::int64_t c = 0; c < channels_; ++c) {
-      out(0)[c] = in(0)[c];
-      out(1)[c] = static_cast<float>(1 / std::sqrt(in(1)[c] + eps_));
+      out<T>(0)[c] = in<T>(0)[c];
+      out<T>(1)[c] = static_cast<T>(1 / std::sqrt(in<T>(1)[c] + eps_));
     }
   }
 
@@ -97,6 +100,7 @@ class RunningKernel final : public Kernel {
   std::int64_t channels_;
 };
 
+template <class T>
 class ApplyKernel final : public Kernel {
  public:
   explicit ApplyKernel(const KernelRequest& request)
@@ -111,13 +115,13 @@ class ApplyKernel final : public Kernel {
     for (std::int64_t g = 0; g < groups_.count; ++g)
       for (std::int64_t c = 0; c < groups_.channels; ++c) {
         const std::int64_t s = g * groups_.channels + c;
-        const Affine affine{in(1)[s], in(2)[s], in(3)[c], in(4)[c]};
+        const Affine affine{in<T>(1)[s], in<T>(2)[s], in<T>(3)[c], in<T>(4)[c]};
         groups_.for_each(g, c, [&](std::int64_t i) {
-          double y = affine(in(0)[i]);
-          if (op_.residual) y += in(5)[i];
+          double y = affine(in<T>(0)[i]);
+          if (op_.residual) y += in<T>(5)[i];
           if (op_.relu) y = std::max(0.0, y);
           if (mask != nullptr && y > 0) set_bit(mask, i);
-          out(0)[i] = static_cast<float>(y);
+          out<T>(0)[i] = static_cast<T>(y);
         });
       }
   }
@@ -129,6 +133,7 @@ class ApplyKernel final : public Kernel {
   bool writes_mask_;
 };
 
+template <class T>
 class BackwardReduceKernel final : public Kernel {
  public:
   explicit BackwardReduceKernel(const KernelRequest& request)
@@ -141,26 +146,26 @@ class BackwardReduceKernel final : public Kernel {
       double dbeta = 0;
       for (std::int64_t g = 0; g < groups_.count; ++g) {
         const std::int64_t s = g * groups_.channels + c;
-        const Affine affine{in(2)[s], in(3)[s], in(4)[c], in(5)[c]};
+        const Affine affine{in<T>(2)[s], in<T>(3)[s], in<T>(4)[c], in<T>(5)[c]};
         double sum_d = 0;
         double sum_dx = 0;
         groups_.for_each(g, c, [&](std::int64_t i) {
-          const double x = in(1)[i];
-          double d = in(0)[i];
-          if (op_.second_gradient) d += in(6)[i];
+          const double x = in<T>(1)[i];
+          double d = in<T>(0)[i];
+          if (op_.second_gradient) d += in<T>(6)[i];
           if (op_.mask == ReluMask::from_x && !(affine(x) > 0)) d = 0;
           if (op_.mask == ReluMask::bits && !bit_of(mask, i)) d = 0;
-          if (op_.write_d) out(4)[i] = static_cast<float>(d);
+          if (op_.write_d) out<T>(4)[i] = static_cast<T>(d);
           sum_d += d;
           sum_dx += d * (x - affine.mean);
         });
-        out(0)[s] = static_cast<float>(sum_d);
-        out(1)[s] = static_cast<float>(sum_dx);
+        out<T>(0)[s] = static_cast<T>(sum_d);
+        out<T>(1)[s] = static_cast<T>(sum_dx);
         dgamma += sum_dx * affine.istd;
         dbeta += sum_d;
       }
-      out(2)[c] = static_cast<float>(dgamma);
-      out(3)[c] = static_cast<float>(dbeta);
+      out<T>(2)[c] = static_cast<T>(dgamma);
+      out<T>(3)[c] = static_cast<T>(dbeta);
     }
   }
 
@@ -169,6 +174,7 @@ class BackwardReduceKernel final : public Kernel {
   Groups groups_;
 };
 
+template <class T>
 class BackwardInputKernel final : public Kernel {
  public:
   explicit BackwardInputKernel(const KernelRequest& request)
@@ -179,14 +185,14 @@ class BackwardInputKernel final : public Kernel {
     for (std::int64_t g = 0; g < groups_.count; ++g)
       for (std::int64_t c = 0; c < groups_.channels; ++c) {
         const std::int64_t s = g * groups_.channels + c;
-        const Affine affine{in(2)[s], in(3)[s], in(4)[c], in(5)[c]};
-        const double mean_d = in(6)[s] / count;
-        const double slope = in(7)[s] / count * affine.istd * affine.istd;
+        const Affine affine{in<T>(2)[s], in<T>(3)[s], in<T>(4)[c], in<T>(5)[c]};
+        const double mean_d = in<T>(6)[s] / count;
+        const double slope = in<T>(7)[s] / count * affine.istd * affine.istd;
         groups_.for_each(g, c, [&](std::int64_t i) {
-          const double x = in(1)[i];
-          double d = in(0)[i];
+          const double x = in<T>(1)[i];
+          double d = in<T>(0)[i];
           if (op_.mask == ReluMask::from_x && !(affine(x) > 0)) d = 0;
-          out(0)[i] = static_cast<float>(affine.gamma * affine.istd * (d - mean_d - (x - affine.mean) * slope));
+          out<T>(0)[i] = static_cast<T>(affine.gamma * affine.istd * (d - mean_d - (x - affine.mean) * slope));
         });
       }
   }
@@ -196,12 +202,16 @@ class BackwardInputKernel final : public Kernel {
   Groups groups_;
 };
 
-const RegisterKernel statistics(reference_backend(), "batch_norm.statistics", make_kernel<StatisticsKernel>);
-const RegisterKernel running(reference_backend(), "batch_norm.running", make_kernel<RunningKernel>);
-const RegisterKernel apply(reference_backend(), "batch_norm.apply", make_kernel<ApplyKernel>);
+const RegisterKernel statistics(reference_backend(), "batch_norm.statistics",
+                                make_for_type<StatisticsKernel<float>, StatisticsKernel<double>>);
+const RegisterKernel running(reference_backend(), "batch_norm.running",
+                             make_for_type<RunningKernel<float>, RunningKernel<double>>);
+const RegisterKernel apply(reference_backend(), "batch_norm.apply",
+                           make_for_type<ApplyKernel<float>, ApplyKernel<double>>);
 const RegisterKernel backward_reduce(reference_backend(), "batch_norm.backward_reduce",
-                                     make_kernel<BackwardReduceKernel>);
-const RegisterKernel backward_input(reference_backend(), "batch_norm.backward_input", make_kernel<BackwardInputKernel>);
+                                     make_for_type<BackwardReduceKernel<float>, BackwardReduceKernel<double>>);
+const RegisterKernel backward_input(reference_backend(), "batch_norm.backward_input",
+                                    make_for_type<BackwardInputKernel<float>, BackwardInputKernel<double>>);
 
 }  // namespace
 }  // namespace trifold::reference

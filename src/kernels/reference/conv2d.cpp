@@ -4,6 +4,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/reference/double_sums.h"
+#include "kernels/reference/element_type.h"
 
 namespace trifold::reference {
 namespace {
@@ -30,6 +31,7 @@ void for_each_tap(const Conv2dArgs& args, const Shape& x, const Shape& w, const 
               }
 }
 
+template <class T>
 class Conv2dForwardKernel final : public Kernel {
  public:
   explicit Conv2dForwardKernel(const KernelRequest& request)
@@ -43,14 +45,14 @@ class Conv2dForwardKernel final : public Kernel {
   void run(const StepContext&) override {
     DoubleSums sums(scratch(), y_.elements());
     for_each_tap(op_.args, x_, w_, y_, [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-      sums[y] += static_cast<double>(in(0)[x]) * in(1)[w];
+      sums[y] += static_cast<double>(in<T>(0)[x]) * in<T>(1)[w];
     });
     const std::int64_t pixels = y_.pixels();
     for (std::int64_t i = 0; i < y_.elements(); ++i) {
-      if (op_.bias) sums[i] += in(2)[i / pixels % y_[1]];
+      if (op_.bias) sums[i] += in<T>(2)[i / pixels % y_[1]];
       if (op_.relu) sums[i] = std::max(0.0, sums[i]);
     }
-    sums.store(out(0));
+    sums.store(out<T>(0));
   }
 
  private:
@@ -58,6 +60,7 @@ class Conv2dForwardKernel final : public Kernel {
   Shape x_, w_, y_;
 };
 
+template <class T>
 class Conv2dBackwardDataKernel final : public Kernel {
  public:
   explicit Conv2dBackwardDataKernel(const KernelRequest& request)
@@ -71,9 +74,9 @@ class Conv2dBackwardDataKernel final : public Kernel {
   void run(const StepContext&) override {
     DoubleSums sums(scratch(), x_.elements());
     for_each_tap(args_, x_, w_, y_, [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-      sums[x] += static_cast<double>(in(0)[y]) * in(1)[w];
+      sums[x] += static_cast<double>(in<T>(0)[y]) * in<T>(1)[w];
     });
-    sums.store(out(0));
+    sums.store(out<T>(0));
   }
 
  private:
@@ -81,6 +84,7 @@ class Conv2dBackwardDataKernel final : public Kernel {
   Shape y_, w_, x_;
 };
 
+template <class T>
 class Conv2dBackwardWeightsKernel final : public Kernel {
  public:
   explicit Conv2dBackwardWeightsKernel(const KernelRequest& request)
@@ -94,16 +98,16 @@ class Conv2dBackwardWeightsKernel final : public Kernel {
   void run(const StepContext&) override {
     DoubleSums sums(scratch(), w_.elements());
     for_each_tap(op_.args, x_, w_, y_, [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-      sums[w] += static_cast<double>(in(0)[x]) * in(1)[y];
+      sums[w] += static_cast<double>(in<T>(0)[x]) * in<T>(1)[y];
     });
-    sums.store(out(0));
+    sums.store(out<T>(0));
     if (!op_.bias) return;
     const std::int64_t pixels = y_.pixels();
     for (std::int64_t o = 0; o < y_[1]; ++o) {
       double sum = 0;
       for (std::int64_t n = 0; n < y_[0]; ++n)
-        for (std::int64_t p = 0; p < pixels; ++p) sum += in(1)[(n * y_[1] + o) * pixels + p];
-      out(1)[o] = static_cast<float>(sum);
+        for (std::int64_t p = 0; p < pixels; ++p) sum += in<T>(1)[(n * y_[1] + o) * pixels + p];
+      out<T>(1)[o] = static_cast<T>(sum);
     }
   }
 
@@ -112,10 +116,13 @@ class Conv2dBackwardWeightsKernel final : public Kernel {
   Shape x_, y_, w_;
 };
 
-const RegisterKernel forward(reference_backend(), "conv2d.forward", make_kernel<Conv2dForwardKernel>);
-const RegisterKernel backward_data(reference_backend(), "conv2d.backward_data", make_kernel<Conv2dBackwardDataKernel>);
-const RegisterKernel backward_weights(reference_backend(), "conv2d.backward_weights",
-                                      make_kernel<Conv2dBackwardWeightsKernel>);
+const RegisterKernel forward(reference_backend(), "conv2d.forward",
+                             make_for_type<Conv2dForwardKernel<float>, Conv2dForwardKernel<double>>);
+const RegisterKernel backward_data(reference_backend(), "conv2d.backward_data",
+                                   make_for_type<Conv2dBackwardDataKernel<float>, Conv2dBackwardDataKernel<double>>);
+const RegisterKernel backward_weights(
+    reference_backend(), "conv2d.backward_weights",
+    make_for_type<Conv2dBackwardWeightsKernel<float>, Conv2dBackwardWeightsKernel<double>>);
 
 }  // namespace
 }  // namespace trifold::reference

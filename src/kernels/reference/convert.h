@@ -1,4 +1,4 @@
-// Elements of one float type into another, one by one.
+// Elements of one float type (f64, f32, f16, bf16) into another, one by one.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Sums in double precision for outputs that many terms are added to in any order. They live in the kernel's scratch
-// memory and are rounded to float once, when all terms are in.
+// memory and are rounded to the type of the output once, when all terms are in.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,9 @@ class DoubleSums {
 
   double& operator[](std::int64_t index) { return sums_[index]; }
 
-  void store(float* to) const {
-    for (std::int64_t i = 0; i < count_; ++i) to[i] = static_cast<float>(sums_[i]);
+  template <class T>
+  void store(T* to) const {
+    for (std::int64_t i = 0; i < count_; ++i) to[i] = static_cast<T>(sums_[i]);
   }
 
  private:

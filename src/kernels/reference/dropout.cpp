@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/backend.h"
+#include "kernels/reference/element_type.h"
 #include "runtime/core/philox.h"
 
 namespace trifold::reference {
@@ -35,6 +36,7 @@ class Factors {
   std::int64_t pixels_;
 };
 
+template <class T>
 class ForwardKernel final : public Kernel {
  public:
   explicit ForwardKernel(const KernelRequest& request)
@@ -44,8 +46,8 @@ class ForwardKernel final : public Kernel {
 
   void run(const StepContext& context) override {
     for (std::int64_t i = 0; i < elements_; ++i) {
-      const double y = in(0)[i] * factors_(context, i);
-      out(0)[i] = static_cast<float>(relu_ ? std::max(0.0, y) : y);
+      const double y = in<T>(0)[i] * factors_(context, i);
+      out<T>(0)[i] = static_cast<T>(relu_ ? std::max(0.0, y) : y);
     }
   }
 
@@ -55,6 +57,7 @@ class ForwardKernel final : public Kernel {
   std::int64_t elements_;
 };
 
+template <class T>
 class BackwardKernel final : public Kernel {
  public:
   explicit BackwardKernel(const KernelRequest& request)
@@ -64,8 +67,8 @@ class BackwardKernel final : public Kernel {
 
   void run(const StepContext& context) override {
     for (std::int64_t i = 0; i < elements_; ++i) {
-      const bool on = !relu_ || in(1)[i] > 0;
-      out(0)[i] = on ? static_cast<float>(in(0)[i] * factors_(context, i)) : 0.0f;
+      const bool on = !relu_ || in<T>(1)[i] > 0;
+      out<T>(0)[i] = on ? static_cast<T>(in<T>(0)[i] * factors_(context, i)) : T{0};
     }
   }
 
@@ -75,8 +78,10 @@ class BackwardKernel final : public Kernel {
   std::int64_t elements_;
 };
 
-const RegisterKernel forward(reference_backend(), "dropout.forward", make_kernel<ForwardKernel>);
-const RegisterKernel backward(reference_backend(), "dropout.backward", make_kernel<BackwardKernel>);
+const RegisterKernel forward(reference_backend(), "dropout.forward",
+                             make_for_type<ForwardKernel<float>, ForwardKernel<double>>);
+const RegisterKernel backward(reference_backend(), "dropout.backward",
+                              make_for_type<BackwardKernel<float>, BackwardKernel<double>>);
 
 }  // namespace
 }  // namespace trifold::reference

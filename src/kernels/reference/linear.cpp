@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/backend.h"
+#include "kernels/reference/element_type.h"
 
 namespace trifold::reference {
 namespace {
@@ -14,6 +15,7 @@ struct Extents {
   std::int64_t out_features = 0;  // O
 };
 
+template <class T>
 class LinearForwardKernel final : public Kernel {
  public:
   explicit LinearForwardKernel(const KernelRequest& request)
@@ -23,10 +25,10 @@ class LinearForwardKernel final : public Kernel {
   void run(const StepContext&) override {
     for (std::int64_t n = 0; n < e_.rows; ++n)
       for (std::int64_t o = 0; o < e_.out_features; ++o) {
-        double sum = op_.bias ? in(2)[o] : 0.0;
+        double sum = op_.bias ? in<T>(2)[o] : 0.0;
         for (std::int64_t i = 0; i < e_.in_features; ++i)
-          sum += static_cast<double>(in(0)[n * e_.in_features + i]) * in(1)[o * e_.in_features + i];
-        out(0)[n * e_.out_features + o] = static_cast<float>(op_.relu ? std::max(0.0, sum) : sum);
+          sum += static_cast<double>(in<T>(0)[n * e_.in_features + i]) * in<T>(1)[o * e_.in_features + i];
+        out<T>(0)[n * e_.out_features + o] = static_cast<T>(op_.relu ? std::max(0.0, sum) : sum);
       }
   }
 
@@ -35,6 +37,7 @@ class LinearForwardKernel final : public Kernel {
   Extents e_;
 };
 
+template <class T>
 class LinearBackwardDataKernel final : public Kernel {
  public:
   explicit LinearBackwardDataKernel(const KernelRequest& request)
@@ -45,8 +48,8 @@ class LinearBackwardDataKernel final : public Kernel {
       for (std::int64_t i = 0; i < e_.in_features; ++i) {
         double sum = 0;
         for (std::int64_t o = 0; o < e_.out_features; ++o)
-          sum += static_cast<double>(in(0)[n * e_.out_features + o]) * in(1)[o * e_.in_features + i];
-        out(0)[n * e_.in_features + i] = static_cast<float>(sum);
+          sum += static_cast<double>(in<T>(0)[n * e_.out_features + o]) * in<T>(1)[o * e_.in_features + i];
+        out<T>(0)[n * e_.in_features + i] = static_cast<T>(sum);
       }
   }
 
@@ -54,6 +57,7 @@ class LinearBackwardDataKernel final : public Kernel {
   Extents e_;
 };
 
+template <class T>
 class LinearBackwardWeightsKernel final : public Kernel {
  public:
   explicit LinearBackwardWeightsKernel(const KernelRequest& request)
@@ -65,13 +69,13 @@ class LinearBackwardWeightsKernel final : public Kernel {
       for (std::int64_t i = 0; i < e_.in_features; ++i) {
         double sum = 0;
         for (std::int64_t n = 0; n < e_.rows; ++n)
-          sum += static_cast<double>(in(0)[n * e_.in_features + i]) * in(1)[n * e_.out_features + o];
-        out(0)[o * e_.in_features + i] = static_cast<float>(sum);
+          sum += static_cast<double>(in<T>(0)[n * e_.in_features + i]) * in<T>(1)[n * e_.out_features + o];
+        out<T>(0)[o * e_.in_features + i] = static_cast<T>(sum);
       }
       if (!bias_) continue;
       double sum = 0;
-      for (std::int64_t n = 0; n < e_.rows; ++n) sum += in(1)[n * e_.out_features + o];
-      out(1)[o] = static_cast<float>(sum);
+      for (std::int64_t n = 0; n < e_.rows; ++n) sum += in<T>(1)[n * e_.out_features + o];
+      out<T>(1)[o] = static_cast<T>(sum);
     }
   }
 
@@ -80,10 +84,13 @@ class LinearBackwardWeightsKernel final : public Kernel {
   Extents e_;
 };
 
-const RegisterKernel forward(reference_backend(), "linear.forward", make_kernel<LinearForwardKernel>);
-const RegisterKernel backward_data(reference_backend(), "linear.backward_data", make_kernel<LinearBackwardDataKernel>);
-const RegisterKernel backward_weights(reference_backend(), "linear.backward_weights",
-                                      make_kernel<LinearBackwardWeightsKernel>);
+const RegisterKernel forward(reference_backend(), "linear.forward",
+                             make_for_type<LinearForwardKernel<float>, LinearForwardKernel<double>>);
+const RegisterKernel backward_data(reference_backend(), "linear.backward_data",
+                                   make_for_type<LinearBackwardDataKernel<float>, LinearBackwardDataKernel<double>>);
+const RegisterKernel backward_weights(
+    reference_backend(), "linear.backward_weights",
+    make_for_type<LinearBackwardWeightsKernel<float>, LinearBackwardWeightsKernel<double>>);
 
 }  // namespace
 }  // namespace trifold::reference

@@ -4,9 +4,15 @@
 #include <cmath>
 
 #include "kernels/backend.h"
+#include "kernels/reference/element_type.h"
 
 namespace trifold::reference {
 namespace {
+
+// The report is f64 whatever the type of the rest.
+bool is_report(const KernelRequest&, Op::Side side, std::size_t index) {
+  return side == Op::Side::out && index == 0;
+}
 
 struct Rows {
   std::int64_t count = 0;
@@ -15,7 +21,8 @@ struct Rows {
   explicit Rows(const Shape& shape) : count(shape[0]), width(shape[1]) {}
 };
 
-std::int64_t first_maximum(const float* row, std::int64_t width) {
+template <class T>
+std::int64_t first_maximum(const T* row, std::int64_t width) {
   std::int64_t best = 0;
   for (std::int64_t k = 1; k < width; ++k)
     if (row[k] > row[best]) best = k;
@@ -23,23 +30,24 @@ std::int64_t first_maximum(const float* row, std::int64_t width) {
 }
 
 // log(sum(exp(row))), without overflow
-double log_sum_exp(const float* row, std::int64_t width) {
+template <class T>
+double log_sum_exp(const T* row, std::int64_t width) {
   const double largest = row[first_maximum(row, width)];
   double sum = 0;
   for (std::int64_t k = 0; k < width; ++k) sum += std::exp(row[k] - largest);
   return largest + std::log(sum);
 }
 
+template <class T>
 class LogSoftmaxForwardKernel final : public Kernel {
  public:
   explicit LogSoftmaxForwardKernel(const KernelRequest& request) : rows_(request.in[0].shape) {}
 
   void run(const StepContext&) override {
     for (std::int64_t n = 0; n < rows_.count; ++n) {
-      const float* x = in(0) + n * rows_.width;
+      const T* x = in<T>(0) + n * rows_.width;
       const double normaliser = log_sum_exp(x, rows_.width);
-      for (std::int64_t k = 0; k < rows_.width; ++k)
-        out(0)[n * rows_.width + k] = static_cast<float>(x[k] - normaliser);
+      for (std::int64_t k = 0; k < rows_.width; ++k) out<T>(0)[n * rows_.width + k] = static_cast<T>(x[k] - normaliser);
     }
   }
 
@@ -47,18 +55,19 @@ class LogSoftmaxForwardKernel final : public Kernel {
   Rows rows_;
 };
 
+template <class T>
 class LogSoftmaxBackwardKernel final : public Kernel {
  public:
   explicit LogSoftmaxBackwardKernel(const KernelRequest& request) : rows_(request.in[0].shape) {}
 
   void run(const StepContext&) override {
     for (std::int64_t n = 0; n < rows_.count; ++n) {
-      const float* dy = in(0) + n * rows_.width;
-      const float* y = in(1) + n * rows_.width;
+      const T* dy = in<T>(0) + n * rows_.width;
+      const T* y = in<T>(1) + n * rows_.width;
       double sum = 0;
       for (std::int64_t k = 0; k < rows_.width; ++k) sum += dy[k];
       for (std::int64_t k = 0; k < rows_.width; ++k)
-        out(0)[n * rows_.width + k] = static_cast<float>(dy[k] - std::exp(static_cast<double>(y[k])) * sum);
+        out<T>(0)[n * rows_.width + k] = static_cast<T>(dy[k] - std::exp(static_cast<double>(y[k])) * sum);
     }
   }
 
@@ -66,6 +75,7 @@ class LogSoftmaxBackwardKernel final : public Kernel {
   Rows rows_;
 };
 
+template <class T>
 class CrossEntropyKernel final : public Kernel {
  public:
   explicit CrossEntropyKernel(const KernelRequest& request)
@@ -75,8 +85,8 @@ class CrossEntropyKernel final : public Kernel {
     double loss = 0;
     double correct = 0;
     for (std::int64_t n = 0; n < rows_.count; ++n) {
-      const float* x = in(0) + n * rows_.width;
-      float* gradient = op_.gradient ? out(1) + n * rows_.width : nullptr;
+      const T* x = in<T>(0) + n * rows_.width;
+      T* gradient = op_.gradient ? out<T>(1) + n * rows_.width : nullptr;
       const std::int64_t label = in<std::int32_t>(1)[n];
       if (label < 0) {
         for (std::int64_t k = 0; op_.gradient && k < rows_.width; ++k) gradient[k] = 0;
@@ -90,7 +100,7 @@ class CrossEntropyKernel final : public Kernel {
         const double target = (k == label ? 1 - op_.smoothing : 0.0) + op_.smoothing / static_cast<double>(rows_.width);
         const double log_p = x[k] - normaliser;
         loss -= factor * target * log_p;
-        if (op_.gradient) gradient[k] = static_cast<float>(factor * ((op_.log_input ? 0.0 : std::exp(log_p)) - target));
+        if (op_.gradient) gradient[k] = static_cast<T>(factor * ((op_.log_input ? 0.0 : std::exp(log_p)) - target));
       }
     }
     out<double>(0)[0] = loss;
@@ -102,6 +112,7 @@ class CrossEntropyKernel final : public Kernel {
   Rows rows_;
 };
 
+template <class T>
 class MeanSquaresKernel final : public Kernel {
  public:
   explicit MeanSquaresKernel(const KernelRequest& request)
@@ -113,9 +124,9 @@ class MeanSquaresKernel final : public Kernel {
     for (std::int64_t n = 0; n < rows_.count; ++n) {
       const bool present = in<std::int32_t>(2)[n] >= 0;
       for (std::int64_t i = n * rows_.width; i < (n + 1) * rows_.width; ++i) {
-        const double difference = present ? static_cast<double>(in(0)[i]) - in(1)[i] : 0.0;
+        const double difference = present ? static_cast<double>(in<T>(0)[i]) - in<T>(1)[i] : 0.0;
         loss += difference * difference * share;
-        if (op_.gradient) out(1)[i] = static_cast<float>(2 * difference * share);
+        if (op_.gradient) out<T>(1)[i] = static_cast<T>(2 * difference * share);
       }
     }
     out<double>(0)[0] = loss;
@@ -127,12 +138,16 @@ class MeanSquaresKernel final : public Kernel {
   Rows rows_;
 };
 
-const RegisterKernel log_softmax_forward(reference_backend(), "log_softmax.forward",
-                                         make_kernel<LogSoftmaxForwardKernel>);
-const RegisterKernel log_softmax_backward(reference_backend(), "log_softmax.backward",
-                                          make_kernel<LogSoftmaxBackwardKernel>);
-const RegisterKernel cross_entropy(reference_backend(), "cross_entropy", make_kernel<CrossEntropyKernel>);
-const RegisterKernel mean_squares(reference_backend(), "mse", make_kernel<MeanSquaresKernel>);
+const RegisterKernel log_softmax_forward(
+    reference_backend(), "log_softmax.forward",
+    make_for_type<LogSoftmaxForwardKernel<float>, LogSoftmaxForwardKernel<double>>);
+const RegisterKernel log_softmax_backward(
+    reference_backend(), "log_softmax.backward",
+    make_for_type<LogSoftmaxBackwardKernel<float>, LogSoftmaxBackwardKernel<double>>);
+const RegisterKernel cross_entropy(reference_backend(), "cross_entropy",
+                                   make_for_type<CrossEntropyKernel<float>, CrossEntropyKernel<double>, is_report>);
+const RegisterKernel mean_squares(reference_backend(), "mse",
+                                  make_for_type<MeanSquaresKernel<float>, MeanSquaresKernel<double>, is_report>);
 
 }  // namespace
 }  // namespace trifold::reference

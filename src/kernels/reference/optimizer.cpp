@@ -6,16 +6,26 @@
 #include <cmath>
 
 #include "kernels/backend.h"
+#include "kernels/reference/element_type.h"
 
 namespace trifold::reference {
 namespace {
 
-double norm_of(const float* values, const ParameterSegment& segment) {
+// The loss scale is f32 and the report f64, whatever the type of parameters, gradients and state.
+bool has_own_type(const KernelRequest& request, Op::Side side, std::size_t index) {
+  const auto& op = op_as<OptimizerUpdate>(request);
+  const std::size_t after_state = static_cast<std::size_t>(op.state_count()) + (side == Op::Side::in ? 2 : 1);
+  return (op.scaling && index == after_state) || (side == Op::Side::out && index + 1 == request.out.size());
+}
+
+template <class T>
+double norm_of(const T* values, const ParameterSegment& segment) {
   double squares = 0;
   for (std::int64_t i = segment.begin; i < segment.end; ++i) squares += static_cast<double>(values[i]) * values[i];
   return std::sqrt(squares);
 }
 
+template <class T>
 class UpdateKernel final : public Kernel {
  public:
   explicit UpdateKernel(const KernelRequest& request) : op_(op_as<OptimizerUpdate>(request)) {}
@@ -28,7 +38,7 @@ class UpdateKernel final : public Kernel {
       norm = std::sqrt(given_squares()) * step.unscale;
     else if (a.clip_norm > 0)
       for (const ParameterSegment& segment : op_.segments)
-        norm = std::hypot(norm, norm_of(in(1), segment) * step.unscale);
+        norm = std::hypot(norm, norm_of(in<T>(1), segment) * step.unscale);
     // torch.nn.utils.clip_grad_norm_
     const double scale = step.unscale * (a.clip_norm > 0 ? std::min(1.0, a.clip_norm / (norm + 1e-6)) : 1.0);
     out<double>(static_cast<std::size_t>(op_.state_count()) + (op_.scaling ? 2 : 1))[0] = norm;
@@ -44,15 +54,15 @@ class UpdateKernel final : public Kernel {
   }
 
  private:
-  float* loss_scale() const { return out(static_cast<std::size_t>(op_.state_count()) + 1); }
-  double given_squares() const { return in(static_cast<std::size_t>(op_.state_count()) + (op_.scaling ? 3 : 2))[0]; }
+  float* loss_scale() const { return out<float>(static_cast<std::size_t>(op_.state_count()) + 1); }
+  double given_squares() const { return in<T>(static_cast<std::size_t>(op_.state_count()) + (op_.scaling ? 3 : 2))[0]; }
 
   bool all_finite() const {
     if (!op_.scaling) return true;
     if (op_.squares_given) return std::isfinite(given_squares());
     for (const ParameterSegment& segment : op_.segments)
       for (std::int64_t i = segment.begin; i < segment.end; ++i)
-        if (!std::isfinite(in(1)[i])) return false;
+        if (!std::isfinite(in<T>(1)[i])) return false;
     return true;
   }
 
@@ -61,8 +71,8 @@ class UpdateKernel final : public Kernel {
   // LARS: how far this parameter may move, from the norms of itself and its gradient.
   double local_rate(const ParameterSegment& segment, double scale) const {
     if (op_.args.kind != OptimizerKind::lars || !segment.decay) return 1;
-    const double w = norm_of(in(0), segment);
-    const double g = norm_of(in(1), segment) * scale;
+    const double w = norm_of(in<T>(0), segment);
+    const double g = norm_of(in<T>(1), segment) * scale;
     return w > 0 && g > 0 ? op_.args.trust * w / (g + op_.args.weight_decay * w) : 1;
   }
 
@@ -70,14 +80,14 @@ class UpdateKernel final : public Kernel {
     const OptimizerArgs& a = op_.args;
     const double local = local_rate(segment, scale);
     for (std::int64_t i = segment.begin; i < segment.end; ++i) {
-      const double w = in(0)[i];
-      double step = local * (in(1)[i] * scale + decay_of(segment) * w);
+      const double w = in<T>(0)[i];
+      double step = local * (in<T>(1)[i] * scale + decay_of(segment) * w);
       if (op_.state_count() == 1) {
-        const double velocity = a.momentum * in(2)[i] + step;
-        out(1)[i] = static_cast<float>(velocity);
+        const double velocity = a.momentum * in<T>(2)[i] + step;
+        out<T>(1)[i] = static_cast<T>(velocity);
         step = a.nesterov ? step + a.momentum * velocity : velocity;
       }
-      out(0)[i] = static_cast<float>(w - learning_rate * step);
+      out<T>(0)[i] = static_cast<T>(w - learning_rate * step);
     }
   }
 
@@ -86,34 +96,35 @@ class UpdateKernel final : public Kernel {
     const double correction1 = 1 - std::pow(a.beta1, updates);
     const double correction2 = 1 - std::pow(a.beta2, updates);
     for (std::int64_t i = segment.begin; i < segment.end; ++i) {
-      double w = in(0)[i];
-      double g = in(1)[i] * scale;
+      double w = in<T>(0)[i];
+      double g = in<T>(1)[i] * scale;
       if (a.kind == OptimizerKind::adam)
         g += decay_of(segment) * w;
       else
         w -= rate * decay_of(segment) * w;
-      const double m = a.beta1 * in(2)[i] + (1 - a.beta1) * g;
-      const double v = a.beta2 * in(3)[i] + (1 - a.beta2) * g * g;
-      out(1)[i] = static_cast<float>(m);
-      out(2)[i] = static_cast<float>(v);
-      out(0)[i] = static_cast<float>(w - rate * (m / correction1) / (std::sqrt(v / correction2) + a.eps));
+      const double m = a.beta1 * in<T>(2)[i] + (1 - a.beta1) * g;
+      const double v = a.beta2 * in<T>(3)[i] + (1 - a.beta2) * g * g;
+      out<T>(1)[i] = static_cast<T>(m);
+      out<T>(2)[i] = static_cast<T>(v);
+      out<T>(0)[i] = static_cast<T>(w - rate * (m / correction1) / (std::sqrt(v / correction2) + a.eps));
     }
   }
 
   void update_adagrad(const ParameterSegment& segment, double scale, double rate) {
     const OptimizerArgs& a = op_.args;
     for (std::int64_t i = segment.begin; i < segment.end; ++i) {
-      const double w = in(0)[i];
-      const double g = in(1)[i] * scale + decay_of(segment) * w;
-      const double sum = in(2)[i] + g * g;
-      out(1)[i] = static_cast<float>(sum);
-      out(0)[i] = static_cast<float>(w - rate * g / (std::sqrt(sum + a.initial_accumulator) + a.eps));
+      const double w = in<T>(0)[i];
+      const double g = in<T>(1)[i] * scale + decay_of(segment) * w;
+      const double sum = in<T>(2)[i] + g * g;
+      out<T>(1)[i] = static_cast<T>(sum);
+      out<T>(0)[i] = static_cast<T>(w - rate * g / (std::sqrt(sum + a.initial_accumulator) + a.eps));
     }
   }
 
   OptimizerUpdate op_;
 };
 
+template <class T>
 class SquaresKernel final : public Kernel {
  public:
   explicit SquaresKernel(const KernelRequest& request) : op_(op_as<GradientSquares>(request)) {}
@@ -121,21 +132,22 @@ class SquaresKernel final : public Kernel {
   void run(const StepContext&) override {
     double sum = 0;
     for (const ParameterSegment& segment : op_.segments)
-      for (std::int64_t i = segment.begin; i < segment.end; ++i) sum += static_cast<double>(in(0)[i]) * in(0)[i];
-    out(0)[0] = static_cast<float>(sum);
+      for (std::int64_t i = segment.begin; i < segment.end; ++i) sum += static_cast<double>(in<T>(0)[i]) * in<T>(0)[i];
+    out<T>(0)[0] = static_cast<T>(sum);
   }
 
  private:
   GradientSquares op_;
 };
 
+template <class T>
 class AccumulateKernel final : public Kernel {
  public:
   explicit AccumulateKernel(const KernelRequest& request)
       : first_(op_as<AccumulateGradients>(request).first), elements_(request.in[0].elements()) {}
 
   void run(const StepContext&) override {
-    for (std::int64_t i = 0; i < elements_; ++i) out(0)[i] = first_ ? in(1)[i] : in(0)[i] + in(1)[i];
+    for (std::int64_t i = 0; i < elements_; ++i) out<T>(0)[i] = first_ ? in<T>(1)[i] : in<T>(0)[i] + in<T>(1)[i];
   }
 
  private:
@@ -143,9 +155,12 @@ class AccumulateKernel final : public Kernel {
   std::int64_t elements_;
 };
 
-const RegisterKernel update(reference_backend(), "optimizer.update", make_kernel<UpdateKernel>);
-const RegisterKernel squares(reference_backend(), "optimizer.squares", make_kernel<SquaresKernel>);
-const RegisterKernel accumulate(reference_backend(), "optimizer.accumulate", make_kernel<AccumulateKernel>);
+const RegisterKernel update(reference_backend(), "optimizer.update",
+                            make_for_type<UpdateKernel<float>, UpdateKernel<double>, has_own_type>);
+const RegisterKernel squares(reference_backend(), "optimizer.squares",
+                             make_for_type<SquaresKernel<float>, SquaresKernel<double>>);
+const RegisterKernel accumulate(reference_backend(), "optimizer.accumulate",
+                                make_for_type<AccumulateKernel<float>, AccumulateKernel<double>>);
 
 }  // namespace
 }  // namespace trifold::reference

@@ -3,6 +3,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/reference/double_sums.h"
+#include "kernels/reference/element_type.h"
 
 namespace trifold::reference {
 namespace {
@@ -35,6 +36,7 @@ struct Windows {
   }
 };
 
+template <class T>
 class MaxPoolForwardKernel final : public Kernel {
  public:
   explicit MaxPoolForwardKernel(const KernelRequest& request)
@@ -44,15 +46,15 @@ class MaxPoolForwardKernel final : public Kernel {
   void run(const StepContext&) override {
     for (std::int64_t i = 0; i < windows_.y.elements(); ++i) {
       bool empty = true;
-      float best = 0;
+      T best = 0;
       std::int64_t argmax = 0;
       windows_.for_each_place(i, [&](std::int64_t place, std::int64_t x) {
-        if (!empty && !(in(0)[x] > best)) return;
+        if (!empty && !(in<T>(0)[x] > best)) return;
         empty = false;
-        best = in(0)[x];
+        best = in<T>(0)[x];
         argmax = place;
       });
-      out(0)[i] = best;
+      out<T>(0)[i] = best;
       if (keep_argmax_) out<std::uint8_t>(1)[i] = static_cast<std::uint8_t>(argmax);
     }
   }
@@ -62,6 +64,7 @@ class MaxPoolForwardKernel final : public Kernel {
   Windows windows_;
 };
 
+template <class T>
 class MaxPoolBackwardKernel final : public Kernel {
  public:
   explicit MaxPoolBackwardKernel(const KernelRequest& request)
@@ -73,12 +76,12 @@ class MaxPoolBackwardKernel final : public Kernel {
   void run(const StepContext&) override {
     DoubleSums sums(scratch(), windows_.x.elements());
     for (std::int64_t i = 0; i < windows_.y.elements(); ++i) {
-      if (relu_ && !(in(2)[i] > 0)) continue;
+      if (relu_ && !(in<T>(2)[i] > 0)) continue;
       windows_.for_each_place(i, [&](std::int64_t place, std::int64_t x) {
-        if (place == in<std::uint8_t>(1)[i]) sums[x] += in(0)[i];
+        if (place == in<std::uint8_t>(1)[i]) sums[x] += in<T>(0)[i];
       });
     }
-    sums.store(out(0));
+    sums.store(out<T>(0));
   }
 
  private:
@@ -86,6 +89,7 @@ class MaxPoolBackwardKernel final : public Kernel {
   Windows windows_;
 };
 
+template <class T>
 class AvgPoolForwardKernel final : public Kernel {
  public:
   explicit AvgPoolForwardKernel(const KernelRequest& request)
@@ -95,8 +99,8 @@ class AvgPoolForwardKernel final : public Kernel {
   void run(const StepContext&) override {
     for (std::int64_t i = 0; i < windows_.y.elements(); ++i) {
       double sum = 0;
-      windows_.for_each_place(i, [&](std::int64_t, std::int64_t x) { sum += in(0)[x]; });
-      out(0)[i] = static_cast<float>(sum / windows_.divisor(i, count_pad_));
+      windows_.for_each_place(i, [&](std::int64_t, std::int64_t x) { sum += in<T>(0)[x]; });
+      out<T>(0)[i] = static_cast<T>(sum / windows_.divisor(i, count_pad_));
     }
   }
 
@@ -105,6 +109,7 @@ class AvgPoolForwardKernel final : public Kernel {
   Windows windows_;
 };
 
+template <class T>
 class AvgPoolBackwardKernel final : public Kernel {
  public:
   explicit AvgPoolBackwardKernel(const KernelRequest& request)
@@ -116,10 +121,10 @@ class AvgPoolBackwardKernel final : public Kernel {
   void run(const StepContext&) override {
     DoubleSums sums(scratch(), windows_.x.elements());
     for (std::int64_t i = 0; i < windows_.y.elements(); ++i) {
-      const double part = in(0)[i] / windows_.divisor(i, count_pad_);
+      const double part = in<T>(0)[i] / windows_.divisor(i, count_pad_);
       windows_.for_each_place(i, [&](std::int64_t, std::int64_t x) { sums[x] += part; });
     }
-    sums.store(out(0));
+    sums.store(out<T>(0));
   }
 
  private:
@@ -127,6 +132,7 @@ class AvgPoolBackwardKernel final : public Kernel {
   Windows windows_;
 };
 
+template <class T>
 class GlobalAvgPoolForwardKernel final : public Kernel {
  public:
   explicit GlobalAvgPoolForwardKernel(const KernelRequest& request)
@@ -139,8 +145,8 @@ class GlobalAvgPoolForwardKernel final : public Kernel {
   void run(const StepContext&) override {
     for (std::int64_t plane = 0; plane < planes_; ++plane) {
       double sum = 0;
-      for (std::int64_t p = 0; p < pixels_; ++p) sum += in(0)[plane * pixels_ + p];
-      out(0)[plane] = static_cast<float>(sum / static_cast<double>(whole_));
+      for (std::int64_t p = 0; p < pixels_; ++p) sum += in<T>(0)[plane * pixels_ + p];
+      out<T>(0)[plane] = static_cast<T>(sum / static_cast<double>(whole_));
     }
   }
 
@@ -150,6 +156,7 @@ class GlobalAvgPoolForwardKernel final : public Kernel {
   std::int64_t whole_;  // pixels of an image
 };
 
+template <class T>
 class GlobalAvgPoolBackwardKernel final : public Kernel {
  public:
   explicit GlobalAvgPoolBackwardKernel(const KernelRequest& request)
@@ -161,7 +168,7 @@ class GlobalAvgPoolBackwardKernel final : public Kernel {
 
   void run(const StepContext&) override {
     for (std::int64_t i = 0; i < planes_ * pixels_; ++i)
-      out(0)[i] = static_cast<float>(in(0)[i / pixels_] / static_cast<double>(whole_));
+      out<T>(0)[i] = static_cast<T>(in<T>(0)[i / pixels_] / static_cast<double>(whole_));
   }
 
  private:
@@ -170,14 +177,20 @@ class GlobalAvgPoolBackwardKernel final : public Kernel {
   std::int64_t whole_;  // pixels of an image
 };
 
-const RegisterKernel max_forward(reference_backend(), "max_pool.forward", make_kernel<MaxPoolForwardKernel>);
-const RegisterKernel max_backward(reference_backend(), "max_pool.backward", make_kernel<MaxPoolBackwardKernel>);
-const RegisterKernel avg_forward(reference_backend(), "avg_pool.forward", make_kernel<AvgPoolForwardKernel>);
-const RegisterKernel avg_backward(reference_backend(), "avg_pool.backward", make_kernel<AvgPoolBackwardKernel>);
-const RegisterKernel global_forward(reference_backend(), "global_avg_pool.forward",
-                                    make_kernel<GlobalAvgPoolForwardKernel>);
-const RegisterKernel global_backward(reference_backend(), "global_avg_pool.backward",
-                                     make_kernel<GlobalAvgPoolBackwardKernel>);
+const RegisterKernel max_forward(reference_backend(), "max_pool.forward",
+                                 make_for_type<MaxPoolForwardKernel<float>, MaxPoolForwardKernel<double>>);
+const RegisterKernel max_backward(reference_backend(), "max_pool.backward",
+                                  make_for_type<MaxPoolBackwardKernel<float>, MaxPoolBackwardKernel<double>>);
+const RegisterKernel avg_forward(reference_backend(), "avg_pool.forward",
+                                 make_for_type<AvgPoolForwardKernel<float>, AvgPoolForwardKernel<double>>);
+const RegisterKernel avg_backward(reference_backend(), "avg_pool.backward",
+                                  make_for_type<AvgPoolBackwardKernel<float>, AvgPoolBackwardKernel<double>>);
+const RegisterKernel global_forward(
+    reference_backend(), "global_avg_pool.forward",
+    make_for_type<GlobalAvgPoolForwardKernel<float>, GlobalAvgPoolForwardKernel<double>>);
+const RegisterKernel global_backward(
+    reference_backend(), "global_avg_pool.backward",
+    make_for_type<GlobalAvgPoolBackwardKernel<float>, GlobalAvgPoolBackwardKernel<double>>);
 
 }  // namespace
 }  // namespace trifold::reference

@@ -2,6 +2,7 @@
 #include "kernels/ops/prepare_images.h"
 
 #include "kernels/backend.h"
+#include "kernels/reference/element_type.h"
 #include "runtime/core/error.h"
 
 namespace trifold::reference {
@@ -19,6 +20,7 @@ struct Drawn {
   Place corner;  // of the crop's window or the cutout's square, on the image
 };
 
+template <class T>
 class PrepareKernel final : public Kernel {
  public:
   explicit PrepareKernel(const KernelRequest& request)
@@ -67,7 +69,7 @@ class PrepareKernel final : public Kernel {
     const double mean = args_.mean[static_cast<std::size_t>(c)];
     const double deviation = args_.deviation[static_cast<std::size_t>(c)];
     const double raw = raw_pixel(drawn, in<std::uint8_t>(0) + plane, c, place);
-    out(0)[plane + place.row * width() + place.column] = static_cast<float>((raw / 255 - mean) / deviation);
+    out<T>(0)[plane + place.row * width() + place.column] = static_cast<T>((raw / 255 - mean) / deviation);
   }
 
   double raw_pixel(const std::vector<Drawn>& drawn, const std::uint8_t* plane, std::int64_t c, Place place) const {
@@ -93,7 +95,8 @@ class PrepareKernel final : public Kernel {
   Shape shape_;
 };
 
-const RegisterKernel prepare(reference_backend(), "prepare_images", make_kernel<PrepareKernel>);
+const RegisterKernel prepare(reference_backend(), "prepare_images",
+                             make_for_type<PrepareKernel<float>, PrepareKernel<double>>);
 
 }  // namespace
 }  // namespace trifold::reference

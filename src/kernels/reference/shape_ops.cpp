@@ -5,10 +5,12 @@
 #include <cstring>
 
 #include "kernels/backend.h"
+#include "kernels/reference/element_type.h"
 
 namespace trifold::reference {
 namespace {
 
+template <class T>
 class AddKernel final : public Kernel {
  public:
   explicit AddKernel(const KernelRequest& request)
@@ -16,8 +18,8 @@ class AddKernel final : public Kernel {
 
   void run(const StepContext&) override {
     for (std::int64_t i = 0; i < elements_; ++i) {
-      const float sum = in(0)[i] + in(1)[i];
-      out(0)[i] = relu_ ? std::max(0.0f, sum) : sum;
+      const T sum = in<T>(0)[i] + in<T>(1)[i];
+      out<T>(0)[i] = relu_ ? std::max(T{0}, sum) : sum;
     }
   }
 
@@ -40,6 +42,7 @@ struct ChannelRun {
         begin(first_channel * whole.pixels()) {}
 };
 
+template <class T>
 class ConcatKernel final : public Kernel {
  public:
   explicit ConcatKernel(const KernelRequest& request) {
@@ -54,7 +57,7 @@ class ConcatKernel final : public Kernel {
     for (std::size_t k = 0; k < runs_.size(); ++k) {
       const ChannelRun& r = runs_[k];
       for (std::int64_t n = 0; n < r.batch; ++n)
-        std::copy_n(in(k) + n * r.part_row, r.part_row, out(0) + n * r.whole_row + r.begin);
+        std::copy_n(in<T>(k) + n * r.part_row, r.part_row, out<T>(0) + n * r.whole_row + r.begin);
     }
   }
 
@@ -62,6 +65,7 @@ class ConcatKernel final : public Kernel {
   std::vector<ChannelRun> runs_;
 };
 
+template <class T>
 class SplitChannelsKernel final : public Kernel {
  public:
   explicit SplitChannelsKernel(const KernelRequest& request) {
@@ -74,7 +78,7 @@ class SplitChannelsKernel final : public Kernel {
     for (std::size_t k = 0; k < runs_.size(); ++k) {
       const ChannelRun& r = runs_[k];
       for (std::int64_t n = 0; n < r.batch; ++n)
-        std::copy_n(in(0) + n * r.whole_row + r.begin, r.part_row, out(k) + n * r.part_row);
+        std::copy_n(in<T>(0) + n * r.whole_row + r.begin, r.part_row, out<T>(k) + n * r.part_row);
     }
   }
 
@@ -100,9 +104,10 @@ class ReorderKernel final : public Kernel {
   TensorDesc to_;
 };
 
-const RegisterKernel add(reference_backend(), "add", make_kernel<AddKernel>);
-const RegisterKernel concat(reference_backend(), "concat", make_kernel<ConcatKernel>);
-const RegisterKernel split_channels(reference_backend(), "split_channels", make_kernel<SplitChannelsKernel>);
+const RegisterKernel add(reference_backend(), "add", make_for_type<AddKernel<float>, AddKernel<double>>);
+const RegisterKernel concat(reference_backend(), "concat", make_for_type<ConcatKernel<float>, ConcatKernel<double>>);
+const RegisterKernel split_channels(reference_backend(), "split_channels",
+                                    make_for_type<SplitChannelsKernel<float>, SplitChannelsKernel<double>>);
 const RegisterKernel reorder(reference_backend(), "reorder", make_kernel<ReorderKernel>);
 
 }  // namespace
