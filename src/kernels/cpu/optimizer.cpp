@@ -42,8 +42,8 @@ class UpdateKernel final : public Kernel {
     const LossScaleStep step =
         loss_scale_step(op_, op_.scaling ? out(1 + states) : nullptr, std::isfinite(norm), context);
     norm *= step.unscale;
-    auto gradient_scale = static_cast<float>(step.unscale);
-    if (op_.args.clip_norm > 0) gradient_scale *= static_cast<float>(std::min(1.0, op_.args.clip_norm / (norm + 1e-6)));
+    double gradient_scale = step.unscale;
+    if (op_.args.clip_norm > 0) gradient_scale *= std::min(1.0, op_.args.clip_norm / (norm + 1e-6));
     out<double>(1 + states + (op_.scaling ? 1 : 0))[0] = op_.args.clip_norm > 0 ? norm : 0;
     if (step.skip) return;
     if (op_.args.kind == OptimizerKind::lars) {
@@ -62,37 +62,36 @@ class UpdateKernel final : public Kernel {
             else if (op_.args.kind == OptimizerKind::adagrad)
               adagrad(part, context.learning_rate, decay, gradient_scale);
             else
-              adam(part, context.learning_rate, static_cast<double>(step.updates), decay, gradient_scale);
+              adam(part, context.learning_rate, step.updates, decay, gradient_scale);
           }
         },
         kGrain);
   }
 
  private:
-  void sgd(Range range, double rate, double decay, float gradient_scale) const {
+  void sgd(Range range, double rate, double decay, double gradient_scale) const {
     optimizer_loops().sgd({.weights = out(0),
                            .gradients = in(1),
                            .velocity = op_.state_count() > 0 ? out(1) : nullptr,
-                           .rate = static_cast<float>(rate),
-                           .momentum = static_cast<float>(op_.args.momentum),
-                           .weight_decay = static_cast<float>(decay),
+                           .rate = rate,
+                           .momentum = op_.args.momentum,
+                           .weight_decay = decay,
                            .nesterov = op_.args.nesterov,
                            .gradient_scale = gradient_scale},
                           range);
   }
 
-  void adam(Range range, double rate, double updates, double decay, float gradient_scale) const {
+  void adam(Range range, double rate, std::int64_t updates, double decay, double gradient_scale) const {
     const AdamArgs args{.weights = out(0),
                         .gradients = in(1),
                         .mean = out(1),
                         .square = out(2),
-                        .rate = static_cast<float>(rate),
-                        .beta1 = static_cast<float>(op_.args.beta1),
-                        .beta2 = static_cast<float>(op_.args.beta2),
-                        .eps = static_cast<float>(op_.args.eps),
-                        .weight_decay = static_cast<float>(decay),
-                        .mean_correction = 1 - std::pow(op_.args.beta1, updates),
-                        .square_correction = 1 - std::pow(op_.args.beta2, updates),
+                        .rate = rate,
+                        .beta1 = op_.args.beta1,
+                        .beta2 = op_.args.beta2,
+                        .eps = op_.args.eps,
+                        .weight_decay = decay,
+                        .updates = updates,
                         .gradient_scale = gradient_scale};
     if (op_.args.kind == OptimizerKind::adam)
       optimizer_loops().adam(args, range);
@@ -100,20 +99,21 @@ class UpdateKernel final : public Kernel {
       optimizer_loops().adamw(args, range);
   }
 
-  void adagrad(Range range, double rate, double decay, float gradient_scale) const {
+  void adagrad(Range range, double rate, double decay, double gradient_scale) const {
     optimizer_loops().adagrad({.weights = out(0),
                                .gradients = in(1),
                                .sum = out(1),
-                               .rate = static_cast<float>(rate),
-                               .eps = static_cast<float>(op_.args.eps),
-                               .initial = static_cast<float>(op_.args.initial_accumulator),
-                               .weight_decay = static_cast<float>(decay),
+                               .rate = rate,
+                               .eps = op_.args.eps,
+                               .initial = op_.args.initial_accumulator,
+                               .weight_decay = decay,
                                .gradient_scale = gradient_scale},
                               range);
   }
 
-  // You et al.: the layer's own rate, trust * |w| / (|g| + decay * |w|), scales what enters the momentum.
-  void lars(const ParameterSegment& segment, const StepContext& context, float gradient_scale) const {
+  // You, Gitman and Ginsburg (2017): the learning rate and the parameter's local rate, trust * |w| / (|g| + decay *
+  // |w|), scale what enters the velocity, which is then subtracted from the weights as it is.
+  void lars(const ParameterSegment& segment, const StepContext& context, double gradient_scale) const {
     double local = 1;
     const double decay = segment.decay ? op_.args.weight_decay : 0.0;
     if (segment.decay) {
@@ -121,11 +121,11 @@ class UpdateKernel final : public Kernel {
       const double gradient = gradient_scale * std::sqrt(sum_of_squares(in(1), {segment.begin, segment.end}));
       if (weight > 0 && gradient > 0) local = op_.args.trust * weight / (gradient + decay * weight);
     }
+    const double rate = context.learning_rate * local;
     parallel_for(
         segment.end - segment.begin,
         [&](Range range) {
-          sgd({segment.begin + range.begin, segment.begin + range.end}, context.learning_rate, local * decay,
-              static_cast<float>(local * gradient_scale));
+          sgd({segment.begin + range.begin, segment.begin + range.end}, 1, rate * decay, rate * gradient_scale);
         },
         kGrain);
   }

@@ -65,7 +65,8 @@ __device__ __forceinline__ UpdateDecision decide(const NormArgs& args, double gr
   return decision;
 }
 
-// You et al.: a parameter's own rate, trust * |w| / (|g| + decay * |w|). A warp takes a segment.
+// You, Gitman and Ginsburg (2017): the learning rate times a parameter's local rate, trust * |w| / (|g| + decay * |w|).
+// A warp takes a segment.
 template <int kThreads>
 __device__ __forceinline__ void find_local_rates(const NormArgs& args, double gradient_scale) {
   for (int s = static_cast<int>(threadIdx.x) / 32; s < args.segment_count; s += kThreads / 32) {
@@ -77,10 +78,10 @@ __device__ __forceinline__ void find_local_rates(const NormArgs& args, double gr
     }
     gradient = sqrt(warp_sum(gradient)) * gradient_scale;
     weight = sqrt(warp_sum(weight));
-    double rate = 1;
+    double local = 1;
     if (segment.decays && weight > 0 && gradient > 0)
-      rate = args.trust * weight / (gradient + args.weight_decay * weight);
-    if (threadIdx.x % 32 == 0) args.local_rates[s] = static_cast<float>(rate);
+      local = args.trust * weight / (gradient + args.weight_decay * weight);
+    if (threadIdx.x % 32 == 0) args.local_rates[s] = static_cast<float>(args.step->learning_rate * local);
   }
 }
 

@@ -37,7 +37,7 @@ struct NormArgs {
   UpdateDecision* decision;
   double* gradient_squares;  // [chunks]
   double* weight_squares;    // [chunks]; LARS only
-  float* local_rates;        // [segments]; LARS only, null otherwise
+  float* local_rates;        // [segments], times the learning rate; LARS only, null otherwise
   GridMeeting* meeting;
 };
 

@@ -2,6 +2,7 @@
 // which reduces the gradients first, where the update depends on all of them. Arithmetic is that of the CPU backend's
 // loops.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "kernels/cuda/cooperative.h"
@@ -23,19 +24,32 @@ enum class Rule { plain, momentum, nesterov, adam, adamw, adagrad };
 template <Rule kRule>
 constexpr bool kIsAdam = kRule == Rule::adam || kRule == Rule::adamw;
 
+// decay * average + added, with the decay split into 0 or 1 and a small rest. A single float is too coarse near 1: an
+// average settles at added / (1 - decay), where the rounding error of 0.999 becomes a relative error of 1.3e-5.
+struct Average {
+  float whole, rest;
+
+  explicit Average(double decay)
+      : whole(decay < 0.5 ? 0.0f : 1.0f), rest(static_cast<float>(decay < 0.5 ? decay : decay - 1)) {}
+  __device__ __forceinline__ float operator()(float average, float added) const {
+    return fmaf(average, whole, fmaf(average, rest, added));
+  }
+};
+
 struct UpdateArgs {
   const UpdateChunk* chunks;
   int chunk_count;
   const DeviceStep* step;
-  double beta1, beta2;
-  float momentum, weight_decay, eps, initial_accumulator;
+  double log_beta1, log_beta2, weight_decay;
+  Average momentum, mean_of, square_of;
   float rest1, rest2;  // 1 - beta, rounded once
+  float eps, initial_accumulator;
 };
 
 // What all elements of a step share.
 struct StepNumbers {
-  float rate;        // negative; adam: with the correction of the mean
-  float plain_rate;  // the learning rate
+  float rate;   // negative; adam: with the correction of the mean
+  float decay;  // times the weight, added to the gradient; adamw: to the weight
   float gradient_scale;
   float root_correction;  // adam: 1 / sqrt of the correction of the square
   bool skip;
@@ -45,21 +59,23 @@ template <Rule kRule>
 __device__ __forceinline__ StepNumbers step_numbers(const UpdateArgs& args, const UpdateDecision& decision) {
   const double learning_rate = args.step->learning_rate;
   StepNumbers numbers{.rate = static_cast<float>(-learning_rate),
-                      .plain_rate = static_cast<float>(learning_rate),
+                      .decay = static_cast<float>(args.weight_decay),
                       .gradient_scale = static_cast<float>(decision.gradient_scale),
                       .root_correction = 1,
                       .skip = decision.skip != 0};
   if constexpr (kIsAdam<kRule>) {
     const auto updates = static_cast<double>(decision.updates);
-    numbers.rate = static_cast<float>(-learning_rate / (1 - pow(args.beta1, updates)));
-    numbers.root_correction = static_cast<float>(1 / sqrt(1 - pow(args.beta2, updates)));
+    // The corrections, 1 - beta^updates, without the cancellation of a beta near 1.
+    numbers.rate = static_cast<float>(-learning_rate / -expm1(updates * args.log_beta1));
+    numbers.root_correction = static_cast<float>(1 / sqrt(-expm1(updates * args.log_beta2)));
   }
+  if constexpr (kRule == Rule::adamw) numbers.decay = static_cast<float>(-learning_rate * args.weight_decay);
   return numbers;
 }
 
 // What the elements of a chunk share.
 struct ChunkNumbers {
-  float gradient_scale, decay, shrink;
+  float gradient_scale, decay;
 };
 
 // One element. `first` and `second` are the states that the rule has: the velocity, the sum of squares, or
@@ -70,14 +86,15 @@ __device__ __forceinline__ void update_element(const UpdateArgs& args, const Ste
                                                float& second) {
   float g = gradient * chunk.gradient_scale;
   if constexpr (kIsAdam<kRule>) {
+    if constexpr (kRule == Rule::adam) g = fmaf(weight, chunk.decay, g);
+    first = args.mean_of(first, g * args.rest1);
+    second = args.square_of(second, g * g * args.rest2);
+    const float direction = first / fmaf(sqrtf(second), step.root_correction, args.eps);
+    // Decay and step are added up first: a factor 1 - rate * weight_decay would round small decays away.
     if constexpr (kRule == Rule::adamw)
-      weight *= chunk.shrink;
+      weight += fmaf(direction, step.rate, weight * chunk.decay);
     else
-      g = fmaf(weight, chunk.decay, g);
-    const auto beta1 = static_cast<float>(args.beta1), beta2 = static_cast<float>(args.beta2);
-    first = fmaf(first, beta1, g * args.rest1);
-    second = fmaf(second, beta2, g * g * args.rest2);
-    weight = fmaf(first / fmaf(sqrtf(second), step.root_correction, args.eps), step.rate, weight);
+      weight = fmaf(direction, step.rate, weight);
   } else if constexpr (kRule == Rule::adagrad) {
     g = fmaf(weight, chunk.decay, g);
     first = fmaf(g, g, first);
@@ -86,10 +103,10 @@ __device__ __forceinline__ void update_element(const UpdateArgs& args, const Ste
     g = fmaf(weight, chunk.decay, g);
     float move = g;
     if constexpr (kRule != Rule::plain) {
-      first = fmaf(first, args.momentum, g);
+      first = args.momentum(first, g);
       move = first;
     }
-    if constexpr (kRule == Rule::nesterov) move = fmaf(first, args.momentum, g);
+    if constexpr (kRule == Rule::nesterov) move = args.momentum(first, g);
     weight = fmaf(move, step.rate, weight);
   }
 }
@@ -105,10 +122,8 @@ __device__ __forceinline__ void update_chunks(float* __restrict__ weights, const
   for (int c = static_cast<int>(blockIdx.x); c < args.chunk_count; c += static_cast<int>(gridDim.x)) {
     const UpdateChunk chunk = args.chunks[c];
     const float local = local_rates != nullptr ? local_rates[chunk.segment] : 1.0f;
-    const float decay = chunk.decays ? args.weight_decay : 0.0f;
     const ChunkNumbers numbers{.gradient_scale = local * step.gradient_scale,
-                               .decay = local * decay,
-                               .shrink = 1.0f - step.plain_rate * decay};
+                               .decay = chunk.decays ? local * step.decay : 0.0f};
     // Places within the chunk, from the last multiple of four before it.
     const std::int64_t base = chunk.begin & ~std::int64_t{3};
     const int begin = static_cast<int>(chunk.begin - base), end = static_cast<int>(chunk.end - base);
@@ -166,7 +181,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksResident)
                       float* __restrict__ second_state, const UpdateArgs args, const NormArgs norm) {
   reduce_gradients<kThreads>(weights, gradients, norm);
   __shared__ StepNumbers shared_step;
-  if (threadIdx.x == 0) shared_step = step_numbers<kRule>(args, *norm.decision);
+  if (threadIdx.x == 0) {
+    shared_step = step_numbers<kRule>(args, *norm.decision);
+    if (norm.local_rates != nullptr) shared_step.rate = -1;  // the velocity contains the learning rate
+  }
   __syncthreads();
   const StepNumbers step = shared_step;
   update_chunks<kRule>(weights, gradients, first_state, second_state, args, step, norm.local_rates);
@@ -234,14 +252,16 @@ class UpdateKernel final : public CudaKernel {
     const UpdateArgs args{.chunks = table_.chunks(),
                           .chunk_count = table_.chunk_count(),
                           .step = step(),
-                          .beta1 = op_.args.beta1,
-                          .beta2 = op_.args.beta2,
-                          .momentum = static_cast<float>(op_.args.momentum),
-                          .weight_decay = static_cast<float>(op_.args.weight_decay),
-                          .eps = static_cast<float>(op_.args.eps),
-                          .initial_accumulator = static_cast<float>(op_.args.initial_accumulator),
+                          .log_beta1 = std::log(op_.args.beta1),
+                          .log_beta2 = std::log(op_.args.beta2),
+                          .weight_decay = op_.args.weight_decay,
+                          .momentum = Average(op_.args.momentum),
+                          .mean_of = Average(op_.args.beta1),
+                          .square_of = Average(op_.args.beta2),
                           .rest1 = static_cast<float>(1 - op_.args.beta1),
-                          .rest2 = static_cast<float>(1 - op_.args.beta2)};
+                          .rest2 = static_cast<float>(1 - op_.args.beta2),
+                          .eps = static_cast<float>(op_.args.eps),
+                          .initial_accumulator = static_cast<float>(op_.args.initial_accumulator)};
     auto* report = out<double>(states + (op_.scaling ? 2 : 1));
     if (norm_) {
       const NormArgs norm =

@@ -1,5 +1,6 @@
 // The updates, parameter by parameter, with the meaning they have in torch.optim (sgd without dampening, adam, adamw);
-// lars is You et al. 2017: a local rate a parameter, then sgd with momentum. State starts at zero.
+// lars is algorithm 1 of You, Gitman and Ginsburg 2017: a local rate per parameter, and a velocity that contains the
+// learning rate. State starts at zero.
 #include "kernels/ops/optimizer.h"
 
 #include <algorithm>
@@ -70,7 +71,7 @@ class UpdateKernel final : public Kernel {
 
   // LARS: how far this parameter may move, from the norms of itself and its gradient.
   double local_rate(const ParameterSegment& segment, double scale) const {
-    if (op_.args.kind != OptimizerKind::lars || !segment.decay) return 1;
+    if (!segment.decay) return 1;
     const double w = norm_of(in<T>(0), segment);
     const double g = norm_of(in<T>(1), segment) * scale;
     return w > 0 && g > 0 ? op_.args.trust * w / (g + op_.args.weight_decay * w) : 1;
@@ -78,16 +79,19 @@ class UpdateKernel final : public Kernel {
 
   void update_sgd(const ParameterSegment& segment, double scale, double learning_rate) {
     const OptimizerArgs& a = op_.args;
-    const double local = local_rate(segment, scale);
+    // LARS applies the learning rate before the momentum, SGD after it.
+    const bool lars = a.kind == OptimizerKind::lars;
+    const double before = lars ? learning_rate * local_rate(segment, scale) : 1;
+    const double after = lars ? 1 : learning_rate;
     for (std::int64_t i = segment.begin; i < segment.end; ++i) {
       const double w = in<T>(0)[i];
-      double step = local * (in<T>(1)[i] * scale + decay_of(segment) * w);
+      double step = before * (in<T>(1)[i] * scale + decay_of(segment) * w);
       if (op_.state_count() == 1) {
         const double velocity = a.momentum * in<T>(2)[i] + step;
         out<T>(1)[i] = static_cast<T>(velocity);
         step = a.nesterov ? step + a.momentum * velocity : velocity;
       }
-      out<T>(0)[i] = static_cast<T>(w - learning_rate * step);
+      out<T>(0)[i] = static_cast<T>(w - after * step);
     }
   }
 

@@ -55,20 +55,23 @@ NestedType optimizer_type() {
                           decay_bias()};
   Field lars_momentum = momentum;
   lars_momentum.fallback = 0.9;
+  lars_momentum.help =
+      "share of the last update in the next; the update contains the learning rate (sgd: the rate comes after)";
   return {.name = "optimizer",
           .help = "how gradients change the weights",
           .fallback_type = "sgd",
-          .types = {
-              {.type = "sgd",
-               .noun = "an sgd optimizer",
-               .fields = {rate(0.01), momentum, nesterov, weight_decay(), decay_bias()}},
-              {.type = "adam", .noun = "an adam optimizer", .fields = adam},
-              {.type = "adamw", .noun = "an adamw optimizer", .fields = adam},
-              {.type = "lars",
-               .noun = "a lars optimizer",
-               .fields = {rate(0.1), lars_momentum, nesterov, weight_decay(),
-                          number("trust", 0.001, 0, {}, "rate of a layer over the ratio of its norms"), decay_bias()}},
-              {.type = "adagrad", .noun = "an adagrad optimizer", .fields = adagrad}}};
+          .types = {{.type = "sgd",
+                     .noun = "an sgd optimizer",
+                     .fields = {rate(0.01), momentum, nesterov, weight_decay(), decay_bias()}},
+                    {.type = "adam", .noun = "an adam optimizer", .fields = adam},
+                    {.type = "adamw", .noun = "an adamw optimizer", .fields = adam},
+                    {.type = "lars",
+                     .noun = "a lars optimizer",
+                     .fields = {rate(0.1), lars_momentum, nesterov, weight_decay(),
+                                number("trust", 0.001, 0, {},
+                                       "local rate of a parameter: lr * trust * |w| / (|g| + weight_decay * |w|)"),
+                                decay_bias()}},
+                    {.type = "adagrad", .noun = "an adagrad optimizer", .fields = adagrad}}};
 }
 
 NestedType schedule_type() {

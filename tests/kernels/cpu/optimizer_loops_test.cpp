@@ -34,11 +34,11 @@ TEST_P(OptimizerLoopsTest, SgdThreeUpdates) {
       loops().sgd({.weights = weights.data(),
                    .gradients = gradients.data(),
                    .velocity = variant > 0 ? velocity.data() : nullptr,
-                   .rate = 0.1f,
-                   .momentum = 0.9f,
-                   .weight_decay = 0.01f,
+                   .rate = 0.1,
+                   .momentum = 0.9,
+                   .weight_decay = 0.01,
                    .nesterov = variant == 2,
-                   .gradient_scale = 0.5f},
+                   .gradient_scale = 0.5},
                   kPart);
       for (std::size_t i = 0; i < expected.size(); ++i) {
         if (!in_part(i)) continue;
@@ -65,13 +65,12 @@ TEST_P(OptimizerLoopsTest, AdamAndAdamwThreeUpdates) {
                           .gradients = gradients.data(),
                           .mean = mean.data(),
                           .square = square.data(),
-                          .rate = 0.01f,
-                          .beta1 = 0.9f,
-                          .beta2 = 0.99f,
-                          .eps = 1e-3f,
-                          .weight_decay = 0.1f,
-                          .mean_correction = correction1,
-                          .square_correction = correction2,
+                          .rate = 0.01,
+                          .beta1 = 0.9,
+                          .beta2 = 0.99,
+                          .eps = 1e-3,
+                          .weight_decay = 0.1,
+                          .updates = update,
                           .gradient_scale = 2};
       decoupled ? loops().adamw(args, kPart) : loops().adam(args, kPart);
       for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -85,6 +84,80 @@ TEST_P(OptimizerLoopsTest, AdamAndAdamwThreeUpdates) {
     }
     for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(weights[i], expected[i], 2e-6) << i;
   }
+}
+
+// From zero, with equal gradients and eps 0, every update of Adam is the rate whatever the betas.
+TEST_P(OptimizerLoopsTest, AdamMovesByTheRateForBetasNear1) {
+  for (const double beta1 : {0.0, 0.9, 0.99999, 0.99999999})
+    for (const double beta2 : {0.9, 0.999, 0.99999, 0.99999999}) {
+      SCOPED_TRACE(testing::Message() << "betas " << beta1 << " and " << beta2);
+      const auto gradients = random(kCount, 0.1f, 1);
+      std::vector<float> weights(kCount, 0.0f), mean(kCount, 0.0f), square(kCount, 0.0f);
+      for (int update = 1; update <= 10; ++update) {
+        loops().adam({.weights = weights.data(),
+                      .gradients = gradients.data(),
+                      .mean = mean.data(),
+                      .square = square.data(),
+                      .rate = 0.01,
+                      .beta1 = beta1,
+                      .beta2 = beta2,
+                      .eps = 0,
+                      .updates = update},
+                     kPart);
+        for (std::size_t i = 0; i < weights.size(); ++i)
+          ASSERT_NEAR(weights[i], in_part(i) ? -0.01 * update : 0.0, 5 * 0x1p-23 * 0.01 * update) << i;
+      }
+    }
+}
+
+// A thousand gradients of zero: what is left of the averages is beta^1000, but for roundings to either side.
+TEST_P(OptimizerLoopsTest, AveragesDecayAtTheirExactRate) {
+  constexpr int kUpdates = 1000;
+  const auto initial = random(kCount, 0.5f, 1);
+  const std::vector<float> gradients(kCount, 0.0f);
+  auto velocity = initial, mean = initial, square = initial;
+  std::vector<float> weights(kCount, 0.0f);
+  for (int update = 1; update <= kUpdates; ++update) {
+    loops().sgd(
+        {.weights = weights.data(), .gradients = gradients.data(), .velocity = velocity.data(), .momentum = 0.999},
+        kPart);
+    loops().adamw({.weights = weights.data(),
+                   .gradients = gradients.data(),
+                   .mean = mean.data(),
+                   .square = square.data(),
+                   .beta1 = 0.999,
+                   .beta2 = 0.99999,
+                   .updates = update},
+                  kPart);
+  }
+  const auto bias_of = [&](const std::vector<float>& averages, double decay) {
+    double left = 0, exact = 0;
+    for (std::size_t i = 0; i < initial.size(); ++i) {
+      if (!in_part(i)) continue;
+      left += averages[i];
+      exact += initial[i] * std::pow(decay, kUpdates);
+    }
+    return left / exact - 1;
+  };
+  EXPECT_NEAR(bias_of(velocity, 0.999), 0, 1e-6);
+  EXPECT_NEAR(bias_of(mean, 0.999), 0, 1e-6);
+  EXPECT_NEAR(bias_of(square, 0.99999), 0, 1e-6);
+}
+
+// 3e-8 of a weight is less than half its ulp. A factor of 1 - 3e-8, rounded to float, would take an ulp off each.
+TEST_P(OptimizerLoopsTest, AdamwKeepsSmallDecays) {
+  const auto initial = random(kCount, 1, 2);
+  auto weights = initial;
+  std::vector<float> gradients(kCount, 0.0f), mean(kCount, 0.0f), square(kCount, 0.0f);
+  loops().adamw({.weights = weights.data(),
+                 .gradients = gradients.data(),
+                 .mean = mean.data(),
+                 .square = square.data(),
+                 .rate = 0.1,
+                 .weight_decay = 3e-7},
+                kPart);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    ASSERT_EQ(weights[i], in_part(i) ? static_cast<float>(initial[i] * (1 - 3e-8)) : initial[i]) << i;
 }
 
 TEST_P(OptimizerLoopsTest, SumOfSquaresAndScale) {

@@ -23,7 +23,9 @@ struct Trained {
   double last_norm = 0;
 };
 
-Trained train(const OptimizerUpdate& op, std::vector<float> weights, const std::vector<std::vector<float>>& gradients) {
+// The learning rate of update i is 0.1 * rate_decay^i.
+Trained train(const OptimizerUpdate& op, std::vector<float> weights, const std::vector<std::vector<float>>& gradients,
+              double rate_decay = 1) {
   std::vector<HostTensor> in = {floats(weights), {}};
   for (int state = 0; state < op.state_count(); ++state) in.push_back(floats(std::vector<float>(weights.size())));
   std::vector<OpOutput> out = {{.desc = in[0].desc, .updates = 0}};
@@ -38,6 +40,7 @@ Trained train(const OptimizerUpdate& op, std::vector<float> weights, const std::
     in[0] = made[0];
     for (std::size_t state = 0; state + 2 < made.size(); ++state) in[2 + state] = made[1 + state];
     if (gradient == gradients.back()) return {weights, made.back().number(0)};
+    run.context.learning_rate *= rate_decay;
   }
   return {weights};
 }
@@ -118,6 +121,21 @@ TEST(ReferenceOptimizerRules, LarsScalesEachParameterByItsNorms) {
   EXPECT_NEAR(weights[1], 4 - 0.1 * local * (8 + 0.1 * 4), 1e-6);
   EXPECT_NEAR(weights[2], 1 - 0.1 * 2, 1e-6);  // exempt: plain sgd
   EXPECT_NEAR(weights[3], -0.1 * 2, 1e-6);     // a norm of 0: local rate 1
+}
+
+// Algorithm 1 of the paper by hand: v = m * v + lr * local * g; w -= v. With the rate outside the velocity, as in sgd,
+// the second update would multiply the first gradient by the second rate.
+TEST(ReferenceOptimizerRules, LarsKeepsTheLearningRateInTheVelocity) {
+  OptimizerUpdate op;
+  op.args = {.kind = OptimizerKind::lars, .momentum = 0.9, .trust = 0.02};
+  op.segments = {{0, 1, true}, {1, 2, false}};
+  const auto weights = train(op, {5, 1}, {{10, 2}, {20, 4}}, 0.1).weights;
+  const double first = 0.1 * 0.02 * 5;  // the local rate divides by the gradient
+  const double second = 0.9 * first + 0.01 * 0.02 * (5 - first);
+  EXPECT_NEAR(weights[0], 5 - first - second, 1e-6);
+  EXPECT_NEAR(weights[1], 1 - 0.1 * 2 - (0.9 * 0.1 * 2 + 0.01 * 4), 1e-6);
+  op.args.kind = OptimizerKind::sgd;
+  EXPECT_NEAR(train(op, {5, 1}, {{10, 2}, {20, 4}}, 0.1).weights[1], 1 - 0.1 * 2 - 0.01 * (0.9 * 2 + 4), 1e-6);
 }
 
 }  // namespace

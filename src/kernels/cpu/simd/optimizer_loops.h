@@ -1,4 +1,5 @@
-// Optimiser updates over a range of the flat parameter buffers, on the calling thread, in one pass.
+// Optimiser updates over a range of the flat parameter buffers, on the calling thread, in one pass. Coefficients come
+// in double: what the loops derive from them (1 - beta, corrections, products of rates) is rounded to float once.
 #pragma once
 
 #include "runtime/core/parallel.h"
@@ -11,14 +12,14 @@ struct SgdArgs {
   float* weights = nullptr;
   const float* gradients = nullptr;
   float* velocity = nullptr;  // zeros before the first update; none: no momentum
-  float rate = 0;
-  float momentum = 0;
-  float weight_decay = 0;
+  double rate = 0;
+  double momentum = 0;
+  double weight_decay = 0;
   bool nesterov = false;
-  float gradient_scale = 1;  // of clipping
+  double gradient_scale = 1;  // of clipping
 };
 
-// mean and square are the averages of g and g^2; corrections are 1 - beta^updates.
+// mean and square are the averages of g and g^2; their corrections are 1 - beta^updates.
 // weight -= rate * (mean / mean_correction) / (sqrt(square / square_correction) + eps).
 // adam: g = gradient_scale * gradient + weight_decay * weight. adamw: weight *= 1 - rate * weight_decay first.
 struct AdamArgs {
@@ -26,11 +27,11 @@ struct AdamArgs {
   const float* gradients = nullptr;
   float* mean = nullptr;
   float* square = nullptr;
-  float rate = 0;
-  float beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f;
-  float weight_decay = 0;
-  double mean_correction = 1, square_correction = 1;
-  float gradient_scale = 1;
+  double rate = 0;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double weight_decay = 0;
+  std::int64_t updates = 1;  // this one included
+  double gradient_scale = 1;
 };
 
 // g = gradient_scale * gradient + weight_decay * weight; sum += g^2; weight -= rate * g / (sqrt(sum + initial) + eps).
@@ -38,11 +39,11 @@ struct AdagradArgs {
   float* weights = nullptr;
   const float* gradients = nullptr;
   float* sum = nullptr;  // of squares; zeros before the first update
-  float rate = 0;
-  float eps = 1e-10f;
-  float initial = 0;
-  float weight_decay = 0;
-  float gradient_scale = 1;
+  double rate = 0;
+  double eps = 1e-10;
+  double initial = 0;
+  double weight_decay = 0;
+  double gradient_scale = 1;
 };
 
 struct OptimizerLoops {

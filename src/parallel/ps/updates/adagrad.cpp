@@ -17,10 +17,10 @@ class AdagradUpdate final : public SliceUpdate {
     cpu::optimizer_loops().adagrad({.weights = values.data(),
                                     .gradients = push.data(),
                                     .sum = states[0],
-                                    .rate = static_cast<float>(step.rate),
-                                    .eps = static_cast<float>(args_.eps),
-                                    .initial = static_cast<float>(args_.initial_accumulator),
-                                    .weight_decay = static_cast<float>(step.decays ? args_.weight_decay : 0.0)},
+                                    .rate = step.rate,
+                                    .eps = args_.eps,
+                                    .initial = args_.initial_accumulator,
+                                    .weight_decay = step.decays ? args_.weight_decay : 0.0},
                                    {0, static_cast<std::int64_t>(values.size())});
   }
 

@@ -1,6 +1,4 @@
 // Adam and AdamW: the CPU kernel's own loops. The corrections count the slice's updates.
-#include <cmath>
-
 #include "kernels/cpu/simd/optimizer_loops.h"
 #include "parallel/ps/updates/kinds.h"
 
@@ -16,18 +14,16 @@ class AdamUpdate final : public SliceUpdate {
   void apply(std::span<const float> before, std::span<const float> push, std::span<float> values,
              std::span<float* const> states, const SliceStep& step) const override {
     bring_values(before, values);
-    const auto updates = static_cast<double>(step.updates);
     const cpu::AdamArgs args{.weights = values.data(),
                              .gradients = push.data(),
                              .mean = states[0],
                              .square = states[1],
-                             .rate = static_cast<float>(step.rate),
-                             .beta1 = static_cast<float>(args_.beta1),
-                             .beta2 = static_cast<float>(args_.beta2),
-                             .eps = static_cast<float>(args_.eps),
-                             .weight_decay = static_cast<float>(step.decays ? args_.weight_decay : 0.0),
-                             .mean_correction = 1 - std::pow(args_.beta1, updates),
-                             .square_correction = 1 - std::pow(args_.beta2, updates)};
+                             .rate = step.rate,
+                             .beta1 = args_.beta1,
+                             .beta2 = args_.beta2,
+                             .eps = args_.eps,
+                             .weight_decay = step.decays ? args_.weight_decay : 0.0,
+                             .updates = step.updates};
     const Range all{0, static_cast<std::int64_t>(values.size())};
     if (args_.kind == OptimizerKind::adam)
       cpu::optimizer_loops().adam(args, all);

@@ -9,7 +9,8 @@
 
 namespace trifold {
 
-// law(moment2, square of the change) is the new moment2.
+// law(moment2, square of the change) is the new moment2. Moments are computed in double, because an average multiplies
+// the rounding error of a float beta by 1 / (1 - beta).
 template <class Law>
 class AdaptiveServer final : public SliceUpdate {
  public:
@@ -23,11 +24,11 @@ class AdaptiveServer final : public SliceUpdate {
     float* moment1 = states[0];
     float* moment2 = states[1];
     const auto rate = static_cast<float>(args_.rate), tau = static_cast<float>(args_.tau);
-    const auto beta1 = static_cast<float>(args_.beta1), rest1 = static_cast<float>(1 - args_.beta1);
+    const double beta1 = args_.beta1;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const float change = push[i];
-      moment1[i] = beta1 * moment1[i] + rest1 * change;
-      moment2[i] = law_(moment2[i], change * change);
+      const double change = push[i];
+      moment1[i] = static_cast<float>(beta1 * moment1[i] + (1 - beta1) * change);
+      moment2[i] = static_cast<float>(law_(moment2[i], change * change));
       values[i] = before[i] + rate * moment1[i] / (std::sqrt(moment2[i]) + tau);
     }
   }

@@ -5,7 +5,7 @@
 namespace trifold {
 
 std::unique_ptr<SliceUpdate> make_fedadagrad(const FederatedArgs& args) {
-  const auto law = [](float moment2, float square) { return moment2 + square; };
+  const auto law = [](double moment2, double square) { return moment2 + square; };
   return std::make_unique<AdaptiveServer<decltype(law)>>(args, law);
 }
 

@@ -5,8 +5,9 @@
 namespace trifold {
 
 std::unique_ptr<SliceUpdate> make_fedadam(const FederatedArgs& args) {
-  const auto law = [beta2 = static_cast<float>(args.beta2), rest = static_cast<float>(1 - args.beta2)](
-                       float moment2, float square) { return beta2 * moment2 + rest * square; };
+  const auto law = [beta2 = args.beta2](double moment2, double square) {
+    return beta2 * moment2 + (1 - beta2) * square;
+  };
   return std::make_unique<AdaptiveServer<decltype(law)>>(args, law);
 }
 

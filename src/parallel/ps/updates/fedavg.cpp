@@ -7,8 +7,7 @@ namespace {
 
 class FedAvg final : public SliceUpdate {
  public:
-  explicit FedAvg(const FederatedArgs& args)
-      : rate_(static_cast<float>(args.rate)), momentum_(static_cast<float>(args.momentum)) {}
+  explicit FedAvg(const FederatedArgs& args) : rate_(static_cast<float>(args.rate)), momentum_(args.momentum) {}
 
   std::vector<std::string> state_names() const override {
     return momentum_ != 0 ? std::vector<std::string>{"momentum"} : std::vector<std::string>{};
@@ -22,14 +21,14 @@ class FedAvg final : public SliceUpdate {
     }
     float* velocity = states[0];
     for (std::size_t i = 0; i < values.size(); ++i) {
-      velocity[i] = momentum_ * velocity[i] + push[i];
+      velocity[i] = static_cast<float>(momentum_ * velocity[i] + push[i]);
       values[i] = before[i] + rate_ * velocity[i];
     }
   }
 
  private:
   float rate_;
-  float momentum_;
+  double momentum_;  // a float near 1 would let velocities decay at another rate
 };
 
 }  // namespace

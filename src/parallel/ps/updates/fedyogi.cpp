@@ -6,8 +6,8 @@ namespace trifold {
 
 std::unique_ptr<SliceUpdate> make_fedyogi(const FederatedArgs& args) {
   // moment2 - (1 - beta2) * square * sign(moment2 - square)
-  const auto law = [rest = static_cast<float>(1 - args.beta2)](float moment2, float square) {
-    const float step = rest * square;
+  const auto law = [rest = 1 - args.beta2](double moment2, double square) {
+    const double step = rest * square;
     return moment2 > square ? moment2 - step : moment2 < square ? moment2 + step : moment2;
   };
   return std::make_unique<AdaptiveServer<decltype(law)>>(args, law);

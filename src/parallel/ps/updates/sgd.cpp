@@ -19,9 +19,9 @@ class SgdUpdate final : public SliceUpdate {
     cpu::optimizer_loops().sgd({.weights = values.data(),
                                 .gradients = push.data(),
                                 .velocity = args_.momentum != 0 ? states[0] : nullptr,
-                                .rate = static_cast<float>(step.rate),
-                                .momentum = static_cast<float>(args_.momentum),
-                                .weight_decay = static_cast<float>(step.decays ? args_.weight_decay : 0.0),
+                                .rate = step.rate,
+                                .momentum = args_.momentum,
+                                .weight_decay = step.decays ? args_.weight_decay : 0.0,
                                 .nesterov = args_.nesterov},
                                {0, static_cast<std::int64_t>(values.size())});
   }

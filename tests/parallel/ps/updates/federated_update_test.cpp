@@ -122,6 +122,35 @@ TEST(FederatedServers, AdaptiveOnesStartAtTauSquared) {
   }
 }
 
+// After a thousand rounds without a change, a moment is its decay^1000 but for roundings, which go to either side. The
+// rounding error of a float decay would go to one side, and show.
+TEST(FederatedServers, MomentsDecayAtTheirExactRate) {
+  constexpr int kQuietRounds = 1000;
+  struct Case {
+    FederatedArgs args;
+    std::vector<double> decays;  // of the states
+  };
+  for (const auto& [args, decays] : {Case{{.momentum = 0.999}, {0.999}},
+                                     Case{{.server = "fedadam", .beta1 = 0.999, .beta2 = 0.99999}, {0.999, 0.99999}}}) {
+    const auto update = make_federated_update(args);
+    std::vector<float> initial(kNumbers), values(kNumbers);
+    for (std::size_t i = 0; i < kNumbers; ++i) initial[i] = 0.5f + static_cast<float>(i) / (2 * kNumbers);
+    std::vector<std::vector<float>> states(decays.size(), initial);
+    std::vector<float*> pointers;
+    for (auto& state : states) pointers.push_back(state.data());
+    for (int round = 1; round <= kQuietRounds; ++round)
+      update->apply(values, std::vector<float>(kNumbers), values, pointers, {.updates = round});
+    for (std::size_t state = 0; state < states.size(); ++state) {
+      double left = 0, exact = 0;
+      for (std::size_t i = 0; i < kNumbers; ++i) {
+        left += states[state][i];
+        exact += initial[i] * std::pow(decays[state], kQuietRounds);
+      }
+      EXPECT_NEAR(left / exact, 1, 1e-6) << args.server << " state " << state;
+    }
+  }
+}
+
 TEST(FederatedServers, OthersAreRefused) {
   EXPECT_EQ(federated_names(), (std::vector<std::string>{"fedavg", "fedadagrad", "fedadam", "fedyogi"}));
   try {
