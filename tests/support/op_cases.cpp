@@ -29,6 +29,9 @@ void draw_floats(Draw draw, RandomSequence& random, std::span<float> to) {
       case Draw::wide:
         to[i] = 30 * random.normal();
         break;
+      case Draw::far:
+        to[i] = 10'000 + random.normal();
+        break;
       case Draw::spaced:
         to[i] = 0.02f * (static_cast<float>(order[i]) - static_cast<float>(to.size() / 2) + 0.5f);
         break;
@@ -158,7 +161,7 @@ std::vector<HostTensor> run_step(const OpRun& run, const OpCase& op_case, const 
 }
 
 StepContext case_context() {
-  return {.seed = 11, .first_sample = 37, .learning_rate = 0.1, .updates = 3};
+  return {.seed = 11, .first_sample = 37, .learning_rate = 0.1, .updates = 3, .mean_class_weight = 1.25};
 }
 
 }  // namespace trifold::test

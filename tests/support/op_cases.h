@@ -15,6 +15,7 @@ enum class Draw {
   made,      // not drawn: a step makes it
   normal,    // standard normal
   wide,      // normal times 30: exercises overflow and saturation
+  far,       // normal plus 10,000
   spaced,    // all different, at least 0.02 apart and 0.01 from zero, in random order: no ties, no kinks nearby
   few,       // 0, 1 or 2: ties
   positive,  // 0.5 to 1.5

@@ -20,13 +20,13 @@ Shape mask_shape(const Shape& x) {
   return {x.batch() * x.channels() * ((x.pixels() + 7) / 8)};
 }
 
-OpCase training_case(const Shape& x_shape, std::int64_t group, const Fusion& fusion) {
+OpCase training_case(const Shape& x_shape, std::int64_t group, const Fusion& fusion, Draw draw = Draw::normal) {
   OpCaseBuilder b(fmt::format("batch_norm_{}_group_{}_{}", to_string(x_shape), group, fusion.name));
   const Shape channels{x_shape.channels()};
   const Shape statistics{x_shape.batch() / group, x_shape.channels()};
   const bool bits = fusion.relu && fusion.residual;
 
-  const int x = b.activation("x", x_shape);
+  const int x = b.activation("x", x_shape, draw);
   const int gamma = b.parameter("gamma", channels, Draw::positive);
   const int beta = b.parameter("beta", channels);
   const int running_mean = b.parameter("running_mean", channels);
@@ -80,6 +80,16 @@ OpCase training_case(const Shape& x_shape, std::int64_t group, const Fusion& fus
   b.step(input, {fusion.write_d ? reduce_out[4] : dy, x, mean, istd, gamma, beta, sum_d, sum_dx}, {dx});
   b.gradient(x, dx).gradient(gamma, dgamma).gradient(beta, dbeta);
   return b.build();
+}
+
+// Values whose mean is 10,000 times their deviation: differences of large numbers show here. (Finite differences of
+// them show nothing.)
+OpCase far_case(const Shape& x_shape, std::int64_t group, const Fusion& fusion) {
+  OpCase far = training_case(x_shape, group, fusion, Draw::far);
+  far.name += "_far";
+  far.objectives.clear();
+  far.gradients.clear();
+  return far;
 }
 
 OpCase evaluation_case(const Shape& x_shape) {
@@ -149,6 +159,11 @@ void add_batch_norm_cases(std::vector<OpCase>& cases) {
   cases.push_back(training_case({1, 8, 6, 6}, 1, plain));
   cases.push_back(training_case({16, 64}, 16, fusions[1]));
   cases.push_back(training_case({3, 1, 9, 9}, 3, fusions[3]));
+  for (const Fusion& fusion : {plain, fusions[1], fusions[3]}) {
+    cases.push_back(far_case({4, 5, 13, 11}, 4, fusion));
+    cases.push_back(far_case({4, 32, 8, 8}, 2, fusion));
+    cases.push_back(far_case({64, 37}, 64, fusion));
+  }
   cases.push_back(evaluation_case({3, 5, 4, 3}));
   cases.push_back(evaluation_case({2, 16, 3, 3}));
   cases.push_back(evaluation_case({1, 7}));

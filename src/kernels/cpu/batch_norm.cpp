@@ -1,5 +1,6 @@
 // Batch norm on the CPU: sums are taken by all threads over their samples of a group, the few per-channel numbers are
-// then worked out by one thread, and the next pass uses them.
+// then worked out by one thread, and the next pass uses them. Differences from the mean are taken before anything else
+// is done with x, so that a mean which is large against the deviation costs no digits.
 #include "kernels/ops/batch_norm.h"
 
 #include <cmath>
@@ -18,6 +19,8 @@ struct Groups {
 
   Groups(std::int64_t batch, std::int64_t group) : size(group), count(batch / group) {}
 
+  Range samples(std::int64_t group) const { return {group * size, (group + 1) * size}; }
+
   // Runs body(group's samples that are this thread's, thread) on all threads.
   template <class Body>
   void parallel_over(std::int64_t group, Body&& body) const {
@@ -28,22 +31,32 @@ struct Groups {
   }
 };
 
+// The length of a per-channel array of floats in scratch memory.
+std::size_t padded_channels(const ChannelView& view) {
+  return static_cast<std::size_t>((view.channels + 15) / 16 * 16);
+}
+
 class StatisticsKernel final : public Kernel {
  public:
   explicit StatisticsKernel(const KernelRequest& request)
       : op_(op_as<BatchNormStatistics>(request)),
         view_(view_of(request.in[0])),
         groups_(request.in[0].shape.batch(), op_.group),
-        sums_(2 * view_.channels, request.threads) {}
+        sums_(2 * view_.channels, request.threads),
+        threads_(request.threads) {}
 
-  std::size_t scratch_bytes() const override { return sums_.bytes(); }
+  std::size_t scratch_bytes() const override {
+    return sums_.bytes() + static_cast<std::size_t>(threads_) * padded_channels(view_) * sizeof(float);
+  }
 
   void run(const StepContext&) override {
     for (std::int64_t group = 0; group < groups_.count; ++group) {
       int threads_used = 1;
       groups_.parallel_over(group, [&](Range samples, int thread, int threads) {
+        // Every thread finds the same centers: that is less work than waiting for one that does.
+        batch_norm_loops().center({view_, in(0), centers(thread)}, groups_.samples(group));
         double* sums = sums_.clear(scratch(), thread);
-        batch_norm_loops().statistics({view_, in(0), in(1), sums, sums + view_.channels}, samples);
+        batch_norm_loops().statistics({view_, in(0), centers(thread), sums, sums + view_.channels}, samples);
         if (thread == 0) threads_used = threads;
       });
       finish(group, threads_used);
@@ -51,16 +64,21 @@ class StatisticsKernel final : public Kernel {
   }
 
  private:
+  float* centers(int thread) {
+    return reinterpret_cast<float*>(scratch() + sums_.bytes()) +
+           static_cast<std::size_t>(thread) * padded_channels(view_);
+  }
+
   void finish(std::int64_t group, int threads) {
     const double count = static_cast<double>(groups_.size * view_.pixels);
     float* running_mean = out(2);
     float* running_var = out(3);
     for (std::int64_t c = 0; c < view_.channels; ++c) {
-      // Sums are about the running mean: near the true one, so that the difference of squares loses nothing.
+      // Sums are about a center near the mean, so that the difference of squares loses nothing.
       const double shift = sums_.total(scratch(), c, threads) / count;
       const double squares = sums_.total(scratch(), view_.channels + c, threads) / count;
-      const double mean = running_mean[c] + shift;
-      const double variance = std::max(0.0, squares - shift * shift);
+      const double mean = centers(0)[c] + shift;
+      const double variance = std::max(squares - shift * shift, 0.0);  // in this order a NaN stays a NaN
       out(0)[group * view_.channels + c] = static_cast<float>(mean);
       out(1)[group * view_.channels + c] = static_cast<float>(1.0 / std::sqrt(variance + op_.eps));
       const double unbiased = count > 1 ? variance * count / (count - 1) : variance;
@@ -73,6 +91,7 @@ class StatisticsKernel final : public Kernel {
   ChannelView view_;
   Groups groups_;
   ThreadSums sums_;
+  int threads_;
 };
 
 class RunningKernel final : public Kernel {
@@ -92,24 +111,11 @@ class RunningKernel final : public Kernel {
   std::int64_t channels_;
 };
 
-// y = x * scale + shift, in terms of the statistics: what forward applies and backward asks for the sign of.
-struct ScaleShift {
-  float* scale;
-  float* shift;
-
-  ScaleShift(std::byte* memory, std::int64_t channels)
-      : scale(reinterpret_cast<float*>(memory)), shift(scale + (channels + 15) / 16 * 16) {}
-  static std::size_t bytes(std::int64_t channels) {
-    return static_cast<std::size_t>((channels + 15) / 16 * 32) * sizeof(float);
-  }
-
-  void set(const float* mean, const float* istd, const float* gamma, const float* beta, std::int64_t channels) {
-    for (std::int64_t c = 0; c < channels; ++c) {
-      scale[c] = gamma[c] * istd[c];
-      shift[c] = beta[c] - scale[c] * mean[c];
-    }
-  }
-};
+// The factors of x - mean: forward multiplies by them and backward asks for the sign of the result, so both must have
+// the same bits.
+void set_scales(float* scale, const float* istd, const float* gamma, std::int64_t channels) {
+  for (std::int64_t c = 0; c < channels; ++c) scale[c] = gamma[c] * istd[c];
+}
 
 class ApplyKernel final : public Kernel {
  public:
@@ -119,17 +125,18 @@ class ApplyKernel final : public Kernel {
         view_(view_of(request.in[0])),
         groups_(request.in[0].shape.batch(), op_.group) {}
 
-  std::size_t scratch_bytes() const override { return ScaleShift::bytes(view_.channels); }
+  std::size_t scratch_bytes() const override { return padded_channels(view_) * sizeof(float); }
 
   void run(const StepContext&) override {
-    ScaleShift affine(scratch(), view_.channels);
+    auto* scale = reinterpret_cast<float*>(scratch());
     for (std::int64_t group = 0; group < groups_.count; ++group) {
       const std::int64_t at = group * view_.channels;
-      affine.set(in(1) + at, in(2) + at, in(3), in(4), view_.channels);
+      set_scales(scale, in(2) + at, in(3), view_.channels);
       const BatchNormApplyArgs args{.view = view_,
                                     .x = in(0),
-                                    .scale = affine.scale,
-                                    .shift = affine.shift,
+                                    .mean = in(1) + at,
+                                    .scale = scale,
+                                    .shift = in(4),
                                     .residual = op_.residual ? in(5) : nullptr,
                                     .relu = op_.relu,
                                     .y = out(0),
@@ -153,11 +160,11 @@ class BackwardReduceKernel final : public Kernel {
         groups_(request.in[0].shape.batch(), op_.group),
         sums_(2 * view_.channels, request.threads) {}
 
-  std::size_t scratch_bytes() const override { return ScaleShift::bytes(view_.channels) + sums_.bytes(); }
+  std::size_t scratch_bytes() const override { return padded_channels(view_) * sizeof(float) + sums_.bytes(); }
 
   void run(const StepContext&) override {
-    std::byte* sums_memory = scratch() + ScaleShift::bytes(view_.channels);
-    ScaleShift affine(scratch(), view_.channels);
+    auto* scale = reinterpret_cast<float*>(scratch());
+    std::byte* sums_memory = scratch() + padded_channels(view_) * sizeof(float);
     std::fill_n(out(2), view_.channels, 0.0f);
     std::fill_n(out(3), view_.channels, 0.0f);
     for (std::int64_t group = 0; group < groups_.count; ++group) {
@@ -171,9 +178,9 @@ class BackwardReduceKernel final : public Kernel {
       if (op_.second_gradient) args.dy2 = in(next++);
       if (op_.mask == ReluMask::bits) args.gate.mask = in<std::uint8_t>(next);
       if (op_.mask == ReluMask::from_x) {
-        affine.set(in(2) + at, in(3) + at, in(4), in(5), view_.channels);
-        args.gate.scale = affine.scale;
-        args.gate.shift = affine.shift;
+        set_scales(scale, in(3) + at, in(4), view_.channels);
+        args.gate.scale = scale;
+        args.gate.shift = in(5);
       }
       if (op_.write_d) args.d = out(4);
       int threads_used = 1;
@@ -202,7 +209,7 @@ class BackwardReduceKernel final : public Kernel {
   ThreadSums sums_;
 };
 
-// dx = gamma*istd * (d - sum_d/M - (x-mean) * istd^2 * sum_dx/M), as p*d + q*x + r.
+// dx = gamma*istd * (d - sum_d/M - (x-mean) * istd^2 * sum_dx/M), as p*d + q*(x-mean) + r.
 class BackwardInputKernel final : public Kernel {
  public:
   explicit BackwardInputKernel(const KernelRequest& request)
@@ -210,40 +217,35 @@ class BackwardInputKernel final : public Kernel {
         view_(view_of(request.in[0])),
         groups_(request.in[0].shape.batch(), op_.group) {}
 
-  std::size_t scratch_bytes() const override {
-    return ScaleShift::bytes(view_.channels) + 3 * padded() * sizeof(float);
-  }
+  std::size_t scratch_bytes() const override { return 4 * padded_channels(view_) * sizeof(float); }
 
   void run(const StepContext&) override {
-    ScaleShift affine(scratch(), view_.channels);
-    float* p = reinterpret_cast<float*>(scratch() + ScaleShift::bytes(view_.channels));
-    float* q = p + padded();
-    float* r = q + padded();
+    auto* scale = reinterpret_cast<float*>(scratch());
+    float* p = scale + padded_channels(view_);
+    float* q = p + padded_channels(view_);
+    float* r = q + padded_channels(view_);
     const double count = op_.values(view_.pixels);
     for (std::int64_t group = 0; group < groups_.count; ++group) {
       const std::int64_t at = group * view_.channels;
       for (std::int64_t c = 0; c < view_.channels; ++c) {
         const double istd = in(3)[at + c];
         const double slope = in(4)[c] * istd;
-        const double from_x = -slope * istd * istd * in(7)[at + c] / count;
         p[c] = static_cast<float>(slope);
-        q[c] = static_cast<float>(from_x);
-        r[c] = static_cast<float>(-slope * in(6)[at + c] / count - from_x * in(2)[at + c]);
+        q[c] = static_cast<float>(-slope * istd * istd * in(7)[at + c] / count);
+        r[c] = static_cast<float>(-slope * in(6)[at + c] / count);
       }
       BatchNormBackwardInputArgs args{
-          .view = view_, .d = in(0), .x = in(1), .gate = {}, .p = p, .q = q, .r = r, .dx = out(0)};
+          .view = view_, .d = in(0), .x = in(1), .mean = in(2) + at, .gate = {}, .p = p, .q = q, .r = r, .dx = out(0)};
       if (op_.mask == ReluMask::from_x) {
-        affine.set(in(2) + at, in(3) + at, in(4), in(5), view_.channels);
-        args.gate.scale = affine.scale;
-        args.gate.shift = affine.shift;
+        set_scales(scale, in(3) + at, in(4), view_.channels);
+        args.gate.scale = scale;
+        args.gate.shift = in(5);
       }
       groups_.parallel_over(group, [&](Range samples, int, int) { batch_norm_loops().backward_input(args, samples); });
     }
   }
 
  private:
-  std::size_t padded() const { return static_cast<std::size_t>((view_.channels + 15) / 16 * 16); }
-
   BatchNormBackwardInput op_;
   ChannelView view_;
   Groups groups_;

@@ -7,6 +7,13 @@
 namespace trifold::cuda {
 namespace {
 
+// A value of the channel in the group. Moments are those of the distances from it: floats of a mean that is large
+// against the deviation would have no digits left for the distances.
+template <class T>
+__device__ __forceinline__ float center_of(const Columns& c, const T* x, std::int64_t group, int channel) {
+  return to_float(x[group * c.rows * c.columns + std::int64_t{channel} * c.columns_per_channel]);
+}
+
 // A thread's rows come four at a time: their mean and squares are worked out exactly, then merged into what it has.
 template <class T, int kPack>
 __global__ void __launch_bounds__(kColumnThreads) moment_parts(Columns c, const T* x, float2* parts) {
@@ -14,6 +21,9 @@ __global__ void __launch_bounds__(kColumnThreads) moment_parts(Columns c, const 
   const ColumnPlace place = column_place<kPack>(c);
   const std::int64_t step = std::int64_t{c.threads_down} * c.columns;
   const T* at = x + place.row * c.columns + place.column;
+  float center[1][kPack];
+  load_coefficients(c, place, center,
+                    [&](int channel, float(&value)[1]) { value[0] = center_of(c, x, place.group, channel); });
   float count = 0;
   float mean[kPack] = {};
   float squares[kPack] = {};
@@ -29,6 +39,8 @@ __global__ void __launch_bounds__(kColumnThreads) moment_parts(Columns c, const 
     const float weight = count * share;
 #pragma unroll
     for (int i = 0; i < kPack; ++i) {
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) value[k][i] -= center[0][i];
       const float batch_mean = ((value[0][i] + value[1][i]) + (value[2][i] + value[3][i])) * 0.25f;
       float batch_squares = 0;
 #pragma unroll
@@ -46,6 +58,7 @@ __global__ void __launch_bounds__(kColumnThreads) moment_parts(Columns c, const 
     const float share = 1 / count;
 #pragma unroll
     for (int i = 0; i < kPack; ++i) {
+      value[i] -= center[0][i];
       const float distance = value[i] - mean[i];
       mean[i] += distance * share;
       squares[i] += distance * (value[i] - mean[i]);
@@ -54,10 +67,12 @@ __global__ void __launch_bounds__(kColumnThreads) moment_parts(Columns c, const 
   reduce_columns<MomentPart, kPack>(c, place, count, mean, squares, PartStore(c, place, parts));
 }
 
+template <class T>
 struct StatisticsResult {
+  Columns columns;
+  const T* x;
   double count;  // values a channel and group
   double eps, momentum;
-  int channels;
   const float* old_mean;
   const float* old_var;
   float* mean;
@@ -71,9 +86,11 @@ struct StatisticsResult {
   }
   __device__ __forceinline__ void add(std::int64_t group, int channel, const MomentPart& part) {
     const double squares = part.second;
-    mean[group * channels + channel] = part.first;
-    istd[group * channels + channel] = static_cast<float>(1 / sqrt(squares / count + eps));
-    running_mean += momentum * (part.first - running_mean);
+    const double exact_mean = static_cast<double>(center_of(columns, x, group, channel)) + part.first;
+    const std::int64_t at = group * columns.channels + channel;
+    mean[at] = static_cast<float>(exact_mean);
+    istd[at] = static_cast<float>(1 / sqrt(squares / count + eps));
+    running_mean += momentum * (exact_mean - running_mean);
     running_var += momentum * (squares / (count - 1) - running_var);
   }
   __device__ __forceinline__ void end(int channel) {
@@ -84,9 +101,9 @@ struct StatisticsResult {
   double running_mean = 0, running_var = 0;
 };
 
-__global__ void __launch_bounds__(kMergeThreads)
-    merge_moments(Columns c, const float2* parts, StatisticsResult result) {
-  merge_parts<MomentPart>(c, parts, result);
+template <class T>
+__global__ void __launch_bounds__(kMergeThreads) merge_moments(const float2* parts, StatisticsResult<T> result) {
+  merge_parts<MomentPart>(result.columns, parts, result);
 }
 
 class StatisticsKernel final : public CudaKernel {
@@ -108,32 +125,32 @@ class StatisticsKernel final : public CudaKernel {
   std::size_t scratch_bytes() const override { return column_parts_bytes(columns_); }
 
   void run(const StepContext&) override {
-    auto* parts = reinterpret_cast<float2*>(scratch());
     with_element(dtype_, [&](auto element) {
       using T = typename decltype(element)::type;
-      packed_ ? take<T, Pack<T>::kCount>(parts) : take<T, 1>(parts);
+      packed_ ? take<T, Pack<T>::kCount>() : take<T, 1>();
     });
-    merge_moments<<<merge_blocks(columns_), kMergeThreads, 0, stream()>>>(
-        columns_, parts,
-        StatisticsResult{.count = static_cast<double>(op_.group * view_.pixels),
-                         .eps = op_.eps,
-                         .momentum = op_.momentum,
-                         .channels = columns_.channels,
-                         .old_mean = in(1),
-                         .old_var = in(2),
-                         .mean = out(0),
-                         .istd = out(1),
-                         .new_mean = out(2),
-                         .new_var = out(3)});
-    check_launch("merge_moments");
   }
 
  private:
   template <class T, int kPack>
-  void take(float2* parts) {
-    moment_parts<T, kPack>
-        <<<columns_.blocks(), kColumnThreads, column_reduce_bytes<kPack>(), stream()>>>(columns_, in<T>(0), parts);
+  void take() {
+    auto* parts = reinterpret_cast<float2*>(scratch());
+    const std::size_t shared = std::max(column_reduce_bytes<kPack>(), coefficient_bytes<kPack, 1>(columns_));
+    moment_parts<T, kPack><<<columns_.blocks(), kColumnThreads, shared, stream()>>>(columns_, in<T>(0), parts);
     check_launch("moment_parts");
+    merge_moments<<<merge_blocks(columns_), kMergeThreads, 0, stream()>>>(
+        parts, StatisticsResult<T>{.columns = columns_,
+                                   .x = in<T>(0),
+                                   .count = static_cast<double>(op_.group * view_.pixels),
+                                   .eps = op_.eps,
+                                   .momentum = op_.momentum,
+                                   .old_mean = in(1),
+                                   .old_var = in(2),
+                                   .mean = out(0),
+                                   .istd = out(1),
+                                   .new_mean = out(2),
+                                   .new_var = out(3)});
+    check_launch("merge_moments");
   }
 
   BatchNormStatistics op_;

@@ -44,10 +44,36 @@ TEST_P(BatchNormLoopsTest, StatisticsAddSumsAroundTheCenter) {
   }
 }
 
+TEST_P(BatchNormLoopsTest, CenterIsNearTheMean) {
+  for (const ChannelView& view : views()) {
+    SCOPED_TRACE(text_of(view));
+    auto x = random(view);
+    const auto offset = random(view.channels, -1000, 1000);
+    for_each_element(view, [&](auto, auto c, auto, auto i) { x[i] += offset[c]; });
+    std::vector<float> center(static_cast<std::size_t>(view.channels) + 1, -7.0f);
+    loops().center({.view = view, .x = x.data(), .center = center.data()}, kRange);
+    for (std::size_t c = 0; c < offset.size(); ++c) ASSERT_NEAR(center[c], offset[c], 1.001) << c;
+    ASSERT_EQ(center.back(), -7.0f);
+  }
+}
+
+TEST_P(BatchNormLoopsTest, CenterOfEqualValuesIsTheirValue) {
+  for (const ChannelView& view : views()) {
+    SCOPED_TRACE(text_of(view));
+    auto x = random(view);
+    const auto value = random(view.channels);
+    for_each_element(view, [&](auto, auto c, auto, auto i) { x[i] = value[c]; });
+    std::vector<float> center(value.size());
+    loops().center({.view = view, .x = x.data(), .center = center.data()}, kRange);
+    ASSERT_EQ(center, value);
+  }
+}
+
 TEST_P(BatchNormLoopsTest, ApplyInEveryVariant) {
   for (const ChannelView& view : views()) {
     const auto x = random(view), residual = random(view);
     const auto scale = random(view.channels), shift = random(view.channels), scale2 = random(view.channels);
+    const auto mean = random(view.channels);
     for (int residuals = 0; residuals < 3; ++residuals) {
       for (int relus = 0; relus < 3; ++relus) {
         SCOPED_TRACE(text_of(view) + " residual " + std::to_string(residuals) + " relu " + std::to_string(relus));
@@ -55,6 +81,7 @@ TEST_P(BatchNormLoopsTest, ApplyInEveryVariant) {
         std::vector<std::uint8_t> mask(static_cast<std::size_t>(kSamples * mask_bytes(view)), 0xa5);
         loops().apply({.view = view,
                        .x = x.data(),
+                       .mean = mean.data(),
                        .scale = scale.data(),
                        .shift = shift.data(),
                        .residual = residuals > 0 ? residual.data() : nullptr,
@@ -66,7 +93,7 @@ TEST_P(BatchNormLoopsTest, ApplyInEveryVariant) {
         expect_sample_0_untouched(view, y);
         for (std::int64_t i = 0; i < mask_bytes(view); ++i) ASSERT_EQ(mask[static_cast<std::size_t>(i)], 0xa5);
         for_each_element(view, [&](auto n, auto c, auto p, auto i) {
-          double expected = double{x[i]} * scale[c] + shift[c];
+          double expected = (double{x[i]} - mean[c]) * scale[c] + shift[c];
           if (residuals == 1) expected += residual[i];
           if (residuals == 2) expected += double{residual[i]} * scale2[c];
           if (relus > 0) expected = std::max(0.0, expected);
@@ -83,13 +110,18 @@ TEST_P(BatchNormLoopsTest, ApplyInEveryVariant) {
 TEST_P(BatchNormLoopsTest, ApplyInPlaceOverTheResidual) {
   const ChannelView view = {5, 37, false};
   const auto x = random(view), residual = random(view);
-  const auto scale = random(view.channels), shift = random(view.channels);
+  const auto mean = random(view.channels), scale = random(view.channels), shift = random(view.channels);
   auto y = residual;
-  loops().apply(
-      {.view = view, .x = x.data(), .scale = scale.data(), .shift = shift.data(), .residual = y.data(), .y = y.data()},
-      kRange);
+  loops().apply({.view = view,
+                 .x = x.data(),
+                 .mean = mean.data(),
+                 .scale = scale.data(),
+                 .shift = shift.data(),
+                 .residual = y.data(),
+                 .y = y.data()},
+                kRange);
   for_each_element(view, [&](auto, auto c, auto, auto i) {
-    ASSERT_NEAR(y[i], double{x[i]} * scale[c] + shift[c] + residual[i], 1e-6);
+    ASSERT_NEAR(y[i], (double{x[i]} - mean[c]) * scale[c] + shift[c] + residual[i], 1e-6);
   });
 }
 
@@ -124,7 +156,7 @@ TEST_P(BatchNormLoopsTest, BackwardReduceInEveryVariant) {
                               kRange);
       for_each_element(view, [&](auto n, auto c, auto p, auto i) {
         double d = double{dy[i]} + (second ? dy2[i] : 0.0f);
-        if (gate == 1 && double{x[i]} * scale[c] + shift[c] <= 0) d = 0;
+        if (gate == 1 && (double{x[i]} - mean[c]) * scale[c] + shift[c] <= 0) d = 0;
         if (gate == 2 && !mask_bit(view, mask, n, static_cast<std::int64_t>(c), p)) d = 0;
         expected_d[c] += d;
         expected_dx[c] += d * (double{x[i]} - mean[c]);
@@ -147,6 +179,7 @@ TEST_P(BatchNormLoopsTest, BackwardReduceInEveryVariant) {
 TEST_P(BatchNormLoopsTest, BackwardInputInEveryVariant) {
   for (const ChannelView& view : views()) {
     const auto d = random(view), x = random(view);
+    const auto mean = random(view.channels);
     const auto p = random(view.channels), q = random(view.channels), r = random(view.channels);
     const auto scale = random(view.channels), shift = random(view.channels, -0.5, 0.5);
     const auto mask = random_mask(view);
@@ -156,6 +189,7 @@ TEST_P(BatchNormLoopsTest, BackwardInputInEveryVariant) {
       loops().backward_input({.view = view,
                               .d = d.data(),
                               .x = dx.data(),
+                              .mean = mean.data(),
                               .gate = {.mask = gate == 2 ? mask.data() : nullptr,
                                        .scale = gate == 1 ? scale.data() : nullptr,
                                        .shift = gate == 1 ? shift.data() : nullptr},
@@ -169,9 +203,9 @@ TEST_P(BatchNormLoopsTest, BackwardInputInEveryVariant) {
       }
       for_each_element(view, [&](auto n, auto c, auto pixel, auto i) {
         double gated = d[i];
-        if (gate == 1 && double{x[i]} * scale[c] + shift[c] <= 0) gated = 0;
+        if (gate == 1 && (double{x[i]} - mean[c]) * scale[c] + shift[c] <= 0) gated = 0;
         if (gate == 2 && !mask_bit(view, mask, n, static_cast<std::int64_t>(c), pixel)) gated = 0;
-        ASSERT_NEAR(dx[i], p[c] * gated + double{q[c]} * x[i] + r[c], 1e-6);
+        ASSERT_NEAR(dx[i], p[c] * gated + q[c] * (double{x[i]} - mean[c]) + r[c], 1e-6);
       });
     }
   }

@@ -9,7 +9,16 @@
 
 namespace trifold::cpu {
 
-// Adds to sum and sum_squares those of x - center: any center near the mean keeps the variance exact.
+// Writes a number near the mean of each channel: the average of eight values, evenly spaced over the samples. Where all
+// values are equal, it is exactly that value.
+struct BatchNormCenterArgs {
+  ChannelView view;
+  const float* x = nullptr;  // [N, C, P]
+  float* center = nullptr;   // [C]
+};
+
+// Adds to sum and sum_squares those of x - center. A center within a few deviations of the mean keeps the variance
+// exact.
 struct BatchNormStatisticsArgs {
   ChannelView view;
   const float* x = nullptr;       // [N, C, P]
@@ -18,10 +27,12 @@ struct BatchNormStatisticsArgs {
   double* sum_squares = nullptr;  // [C], added to
 };
 
-// y = x * scale + shift, then + residual (* residual_scale), then max(0, .). y may be x or residual.
+// y = (x - mean) * scale + shift, then + residual (* residual_scale), then max(0, .). y may be x or residual. The mean
+// is subtracted first: as a part of `shift` it would be rounded where it is large against the deviation.
 struct BatchNormApplyArgs {
   ChannelView view;
   const float* x = nullptr;
+  const float* mean = nullptr;            // [C]
   const float* scale = nullptr;           // [C]
   const float* shift = nullptr;           // [C]
   const float* residual = nullptr;        // like x, or none
@@ -34,7 +45,7 @@ struct BatchNormApplyArgs {
 // Where a fused relu was on. At most one of the two is given; none: there was no relu.
 struct ReluGate {
   const std::uint8_t* mask = nullptr;  // as BatchNormApplyArgs::mask
-  const float* scale = nullptr;        // [C]: on where x * scale + shift > 0
+  const float* scale = nullptr;        // [C]: on where (x - mean) * scale + shift > 0
   const float* shift = nullptr;        // [C]
 };
 
@@ -54,11 +65,12 @@ struct BatchNormBackwardReduceArgs {
   float* d = nullptr;            // written when given; may be dy or dy2
 };
 
-// dx = p * d + q * x + r, with d zero where the relu was off. dx may be d or x.
+// dx = p * d + q * (x - mean) + r, with d zero where the relu was off. dx may be d or x.
 struct BatchNormBackwardInputArgs {
   ChannelView view;
   const float* d = nullptr;
   const float* x = nullptr;
+  const float* mean = nullptr;  // [C]
   ReluGate gate;
   const float* p = nullptr;  // [C]
   const float* q = nullptr;  // [C]
@@ -67,6 +79,7 @@ struct BatchNormBackwardInputArgs {
 };
 
 struct BatchNormLoops {
+  void (*center)(const BatchNormCenterArgs& args, Range samples);
   void (*statistics)(const BatchNormStatisticsArgs& args, Range samples);
   void (*apply)(const BatchNormApplyArgs& args, Range samples);
   void (*backward_reduce)(const BatchNormBackwardReduceArgs& args, Range samples);

@@ -14,6 +14,23 @@ enum class Residual { none, plain, scaled };
 enum class Relu { none, plain, mask };
 enum class Gate { none, from_x, mask };
 
+void center(const BatchNormCenterArgs& args, Range samples) {
+  constexpr int kValues = 8;
+  const std::int64_t pixels = args.view.pixels, values = (samples.end - samples.begin) * pixels;
+  const float* places[kValues];  // in the first channel
+  for (int k = 0; k < kValues; ++k) {
+    const std::int64_t value = values * k / kValues;
+    places[k] = args.x + (samples.begin + value / pixels) * sample_elements(args.view) +
+                value % pixels * (args.view.blocked ? kLanes : 1);
+  }
+  for_each_row(args.view, [&](const Row& row, auto channel) TRIFOLD_INLINE {
+    const auto value = [&](int k) TRIFOLD_INLINE { return channel.leading(places[k] + row.offset); };
+    // Sums of pairs do not round where all values are equal.
+    const Vec sum = ((value(0) + value(1)) + (value(2) + value(3))) + ((value(4) + value(5)) + (value(6) + value(7)));
+    channel.set(args.center, sum * broadcast(1.0f / kValues));
+  });
+}
+
 void statistics(const BatchNormStatisticsArgs& args, Range samples) {
   for (std::int64_t n = samples.begin; n < samples.end; ++n) {
     const float* sample = args.x + n * sample_elements(args.view);
@@ -46,11 +63,11 @@ void apply_as(const BatchNormApplyArgs& args, Range samples) {
       const float* residual = kResidual == Residual::none ? nullptr : args.residual + offset;
       float* y = args.y + offset;
       std::uint8_t* mask = kRelu == Relu::mask ? args.mask + mask_start + row.mask_offset : nullptr;
-      const Vec scale = channel(args.scale), shift = channel(args.shift);
+      const Vec mean = channel(args.mean), scale = channel(args.scale), shift = channel(args.shift);
       Vec residual_scale{};
       if constexpr (kResidual == Residual::scaled) residual_scale = channel(args.residual_scale);
       for_each_vector(row.vectors, row.tail, [&](std::int64_t i, auto part) TRIFOLD_INLINE {
-        Vec value = fma(part.load(x + i), scale, shift);
+        Vec value = fma(part.load(x + i) - mean, scale, shift);
         if constexpr (kResidual == Residual::plain) value += part.load(residual + i);
         if constexpr (kResidual == Residual::scaled) value = fma(part.load(residual + i), residual_scale, value);
         if constexpr (kRelu == Relu::mask) part.store_mask(mask + i / 8, value > zero());
@@ -90,9 +107,9 @@ struct RowGate {
   }
 
   template <class Part>
-  TRIFOLD_INLINE Vec operator()(Vec d, Vec x, std::int64_t i, const Part& part) const {
+  TRIFOLD_INLINE Vec operator()(Vec d, Vec from_mean, std::int64_t i, const Part& part) const {
     if constexpr (kGate == Gate::mask) return keep(part.load_mask(mask + i / 8), d);
-    if constexpr (kGate == Gate::from_x) return keep(fma(x, scale, shift) > zero(), d);
+    if constexpr (kGate == Gate::from_x) return keep(fma(from_mean, scale, shift) > zero(), d);
     return d;
   }
 };
@@ -119,10 +136,10 @@ void backward_reduce_as(const BatchNormBackwardReduceArgs& args, Range samples) 
             // The other lanes of a part are 0 in dy and so in every product.
             Vec d = part.load(dy + i);
             if constexpr (kSecondGradient) d += part.load(dy2 + i);
-            const Vec value = part.load(x + i);
-            d = gate(d, value, i, part);
+            const Vec from_mean = part.load(x + i) - mean;
+            d = gate(d, from_mean, i, part);
             sums.a += d;
-            sums.b = fma(d, value - mean, sums.b);
+            sums.b = fma(d, from_mean, sums.b);
             if constexpr (kSecondX) sums.c = fma(d, part.load(x2 + i) - mean2, sums.c);
             if constexpr (kWrite) part.store(d_out + i, d);
           },
@@ -167,11 +184,11 @@ void backward_input_as(const BatchNormBackwardInputArgs& args, Range samples) {
       const float* x = args.x + offset;
       float* dx = args.dx + offset;
       const RowGate<kGate> gate(args.gate, mask_start + row.mask_offset, channel);
-      const Vec p = channel(args.p), q = channel(args.q), r = channel(args.r);
+      const Vec mean = channel(args.mean), p = channel(args.p), q = channel(args.q), r = channel(args.r);
       for_each_vector(row.vectors, row.tail, [&](std::int64_t i, auto part) TRIFOLD_INLINE {
-        const Vec value = part.load(x + i);
-        const Vec d = gate(part.load(d_in + i), value, i, part);
-        part.store(dx + i, fma(p, d, fma(q, value, r)));
+        const Vec from_mean = part.load(x + i) - mean;
+        const Vec d = gate(part.load(d_in + i), from_mean, i, part);
+        part.store(dx + i, fma(p, d, fma(q, from_mean, r)));
       });
     });
   }
@@ -185,6 +202,6 @@ void backward_input(const BatchNormBackwardInputArgs& args, Range samples) {
 
 }  // namespace
 
-const BatchNormLoops batch_norm_loops_table = {statistics, apply, backward_reduce, backward_input};
+const BatchNormLoops batch_norm_loops_table = {center, statistics, apply, backward_reduce, backward_input};
 
 }  // namespace trifold::cpu::TRIFOLD_ISA

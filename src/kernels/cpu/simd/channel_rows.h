@@ -56,6 +56,8 @@ struct OneChannel {
   std::int64_t channel;
 
   Vec operator()(const float* per_channel) const { return broadcast(per_channel[channel]); }
+  Vec leading(const float* row) const { return broadcast(row[0]); }  // the row's first value of each lane's channel
+  void set(float* per_channel, Vec v) const { per_channel[channel] = v[0]; }
   void add(double* totals, Vec v) const { totals[channel] += sum_double(v); }
   void add(float* totals, Vec v) const { totals[channel] += sum(v); }
   void set(float* per_channel, float value) const { per_channel[channel] = value; }
@@ -68,6 +70,10 @@ struct ChannelPerLane {
 
   Vec operator()(const float* per_channel) const {
     return lanes == kLanes ? load(per_channel + first) : load_partial(per_channel + first, lanes);
+  }
+  Vec leading(const float* row) const { return lanes == kLanes ? load(row) : load_partial(row, lanes); }
+  void set(float* per_channel, Vec v) const {
+    lanes == kLanes ? store(per_channel + first, v) : store_partial(per_channel + first, v, lanes);
   }
   void add(double* totals, Vec v) const {
     if (lanes == kLanes) return add_to(totals + first, v);
