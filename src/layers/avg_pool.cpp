@@ -1,4 +1,7 @@
 // avg_pool: the mean of each window. x [N,C,H,W] -> y [N,C,H',W'].
+#include <algorithm>
+
+#include "kernels/ops/conv2d.h"
 #include "layers/pool_window.h"
 
 namespace trifold {
@@ -7,22 +10,23 @@ namespace {
 class AvgPoolLayer final : public Layer {
  public:
   explicit AvgPoolLayer(const FieldValues& values)
-      : args_(pool_args(values)), count_pad_(values.boolean("count_pad")) {}
+      : args_(pool_args(values)),
+        whole_rows_(pool_rows(args_, RowEdge::zero)),
+        count_pad_(values.boolean("count_pad")) {}
 
   Shape infer_shape(std::span<const Shape> in) const override { return pool_shape(args_, in[0]); }
 
   bool is_channel_local() const override { return true; }
-  // A mean over what lies inside would count the padding that comes with the rows.
-  std::optional<RowWindow> row_window() const override {
-    if (!count_pad_ && args_.pad[0] > 0) return std::nullopt;
-    return pool_rows(args_, RowEdge::zero);
+  std::optional<RowWindow> row_window() const override { return whole_rows_; }
+  void narrow(const LayerPart& part) override {
+    part_ = part;
+    args_.pad[0] = 0;
   }
-  void narrow(const LayerPart&) override { args_.pad[0] = 0; }
 
   void forward(LayerBuilder& b) const override {
     AvgPoolForward op;
     op.args = args_;
-    op.count_pad = count_pad_;
+    op.divisor = divisor(b);
     b.emit(op, {b.in()}, {b.out()});
   }
 
@@ -30,12 +34,26 @@ class AvgPoolLayer final : public Layer {
     if (!b.wants_gradient()) return;
     AvgPoolBackward op;
     op.args = args_;
-    op.count_pad = count_pad_;
+    op.divisor = divisor(b);
     b.emit(op, {b.out_gradient()}, {b.make_in_gradient()}, Phase::backward_input);
   }
 
  private:
+  PoolDivisor divisor(const LayerBuilder& b) const {
+    PoolDivisor by{.count_pad = count_pad_};
+    if (!part_) return by;
+    const std::int64_t height = b.part(b.in()).whole[2];
+    const std::int64_t out_height =
+        conv_out_extent(height, whole_rows_.kernel, whole_rows_.stride, whole_rows_.pad, whole_rows_.dilation);
+    const RowRun read = whole_rows_.needed_for(rows_of_part(out_height, part_->index, part_->count));
+    by.pad_above = std::max<std::int64_t>(0, -read.begin);
+    by.pad_below = std::max<std::int64_t>(0, read.end - height);
+    return by;
+  }
+
   PoolArgs args_;
+  RowWindow whole_rows_;           // of the image, whatever part of it a rank has
+  std::optional<LayerPart> part_;  // of the rows; none: it has them all
   bool count_pad_;
 };
 

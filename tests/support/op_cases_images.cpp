@@ -80,14 +80,14 @@ OpCase relu_max_pool_case(const std::string& name, const Shape& shape, const Poo
   return b.build();
 }
 
-OpCase avg_pool_case(const std::string& name, const Shape& shape, const PoolArgs& args, bool count_pad) {
-  OpCaseBuilder b(fmt::format("avg_pool_{}{}", name, count_pad ? "" : "_inside"));
+OpCase avg_pool_case(const std::string& name, const Shape& shape, const PoolArgs& args, const PoolDivisor& divisor) {
+  OpCaseBuilder b(fmt::format("avg_pool_{}{}", name, divisor.count_pad ? "" : "_inside"));
   AvgPoolForward forward;
   forward.args = args;
-  forward.count_pad = count_pad;
+  forward.divisor = divisor;
   AvgPoolBackward backward;
   backward.args = args;
-  backward.count_pad = count_pad;
+  backward.divisor = divisor;
   const Shape y_shape = pooled(shape, args);
   const int x = b.activation("x", shape);
   const int dy = b.activation("dy", y_shape);
@@ -232,11 +232,17 @@ void add_image_cases(std::vector<OpCase>& cases) {
   cases.push_back(relu_max_pool_case("halves", {2, 16, 6, 6}, halves));
   cases.push_back(relu_max_pool_case("overlapping", {2, 5, 7, 7}, overlapping));
   for (const bool count_pad : {true, false}) {
-    cases.push_back(avg_pool_case("halves", {2, 16, 6, 6}, halves, count_pad));
-    cases.push_back(avg_pool_case("overlapping", {2, 8, 7, 9}, overlapping, count_pad));
-    cases.push_back(avg_pool_case("uneven", {1, 5, 7, 8}, uneven, count_pad));
-    cases.push_back(avg_pool_case("dense", {3, 3, 5, 4}, dense, count_pad));
+    cases.push_back(avg_pool_case("halves", {2, 16, 6, 6}, halves, {count_pad}));
+    cases.push_back(avg_pool_case("overlapping", {2, 8, 7, 9}, overlapping, {count_pad}));
+    cases.push_back(avg_pool_case("uneven", {1, 5, 7, 8}, uneven, {count_pad}));
+    cases.push_back(avg_pool_case("dense", {3, 3, 5, 4}, dense, {count_pad}));
   }
+  // What tensor ranks have: the first rows of the image, the last, rows between, and all of them.
+  const PoolArgs of_rows{.kernel = {3, 3}, .stride = {2, 2}, .pad = {0, 1}};
+  for (const auto& [above, below] : {std::pair{1, 0}, std::pair{0, 1}, std::pair{0, 0}, std::pair{1, 1}})
+    for (const std::int64_t channels : {5, 16})
+      cases.push_back(avg_pool_case(fmt::format("rows_{}_{}_{}", channels, above, below), {2, channels, 7, 9}, of_rows,
+                                    {.count_pad = false, .pad_above = above, .pad_below = below}));
   for (const Shape& shape : {Shape{2, 16, 7, 7}, Shape{3, 5, 4, 3}, Shape{1, 32, 1, 1}, Shape{1, 2, 50, 50}})
     cases.push_back(global_avg_pool_case(shape));
   cases.push_back(global_avg_pool_case({2, 16, 3, 7}, 49));

@@ -72,7 +72,7 @@ class AvgForwardKernel final : public Kernel {
         batch_(request.in[0].shape[0]) {}
 
   void run(const StepContext&) override {
-    const AvgPoolForwardArgs args{.geometry = geometry_, .count_pad = op_.count_pad, .x = in(0), .y = out(0)};
+    const AvgPoolForwardArgs args{.geometry = geometry_, .divisor = op_.divisor, .x = in(0), .y = out(0)};
     parallel_for(batch_, [&](Range samples) { pooling_loops().avg_pool_forward(args, samples); });
   }
 
@@ -90,7 +90,7 @@ class AvgBackwardKernel final : public Kernel {
         batch_(request.in[0].shape[0]) {}
 
   void run(const StepContext&) override {
-    const AvgPoolBackwardArgs args{.geometry = geometry_, .count_pad = op_.count_pad, .dy = in(0), .dx = out(0)};
+    const AvgPoolBackwardArgs args{.geometry = geometry_, .divisor = op_.divisor, .dy = in(0), .dx = out(0)};
     parallel_for(batch_, [&](Range samples) { pooling_loops().avg_pool_backward(args, samples); });
   }
 

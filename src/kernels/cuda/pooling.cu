@@ -10,11 +10,11 @@
 namespace trifold::cuda {
 namespace {
 
-// Of an op of either direction: only averages say whether padding counts.
+// The windows of a pooling or of its gradient. Only averages have a divisor.
 template <class Op>
 Windows windows_of(const Op& op, const Shape& x, const Shape& y) {
-  if constexpr (requires { op.count_pad; })
-    return make_windows(op.args, x, y, op.count_pad);
+  if constexpr (requires { op.divisor; })
+    return make_windows(op.args, x, y, op.divisor);
   else
     return make_windows(op.args, x, y);
 }

@@ -19,6 +19,7 @@ struct Windows {
   int pad_height, pad_width;
   FastDivisor by_stride_height, by_stride_width;
   bool count_pad;
+  int image_begin, image_end;  // rows of x that are no padding
 
   // The places of a window's rows (or columns) that lie inside the image.
   struct Span {
@@ -59,12 +60,14 @@ struct Windows {
 
   // What the sum of a window is divided by.
   __device__ __forceinline__ float divisor(const Span& rows, const Span& columns) const {
-    return static_cast<float>(count_pad ? kernel_height * kernel_width
-                                        : (rows.end - rows.begin) * (columns.end - columns.begin));
+    if (count_pad) return static_cast<float>(kernel_height * kernel_width);
+    const int begin = max(rows.begin, image_begin - rows.first);
+    const int end = min(rows.end, image_end - rows.first);
+    return static_cast<float>((end - begin) * (columns.end - columns.begin));
   }
 };
 
-inline Windows make_windows(const PoolArgs& args, const Shape& x, const Shape& y, bool count_pad = true) {
+inline Windows make_windows(const PoolArgs& args, const Shape& x, const Shape& y, const PoolDivisor& divisor = {}) {
   TRIFOLD_CHECK(args.kernel[0] * args.kernel[1] <= 256, "the places of a window of {} x {} do not fit in a byte",
                 args.kernel[0], args.kernel[1]);
   return {.height = static_cast<int>(x[2]),
@@ -79,7 +82,9 @@ inline Windows make_windows(const PoolArgs& args, const Shape& x, const Shape& y
           .pad_width = static_cast<int>(args.pad[1]),
           .by_stride_height = FastDivisor(args.stride[0]),
           .by_stride_width = FastDivisor(args.stride[1]),
-          .count_pad = count_pad};
+          .count_pad = divisor.count_pad,
+          .image_begin = static_cast<int>(divisor.pad_above),
+          .image_end = static_cast<int>(x[2] - divisor.pad_below)};
 }
 
 // Shared memory: the least pitch of at least so many elements that leads as many banks on as `apart` elements do. All

@@ -38,22 +38,36 @@ struct MaxPoolBackward final : Op {
   int leading_image() const override { return 1; }
 };
 
-// in: x; out: y. Padding counts as zeros when count_pad, else the mean is over what lies inside.
+// What the sum of a window is divided by: its area, or how much of it lies inside the image.
+struct PoolDivisor {
+  bool count_pad = true;  // padding counts as zeros; else the mean is over what lies inside
+  // Rows at the top and at the bottom of x that are padding already: a rank that has some rows of the image gets its
+  // padding with them.
+  std::int64_t pad_above = 0;
+  std::int64_t pad_below = 0;
+
+  std::string text() const {
+    if (count_pad) return "";
+    return pad_above + pad_below > 0 ? fmt::format(" inside, pad rows {}+{}", pad_above, pad_below) : " inside";
+  }
+};
+
+// in: x; out: y
 struct AvgPoolForward final : Op {
   PoolArgs args;
-  bool count_pad = true;
+  PoolDivisor divisor;
 
   std::string_view name() const override { return "avg_pool.forward"; }
-  std::string attributes() const override { return args.text(); }
+  std::string attributes() const override { return args.text() + divisor.text(); }
 };
 
 // in: dy; out: dx
 struct AvgPoolBackward final : Op {
   PoolArgs args;
-  bool count_pad = true;
+  PoolDivisor divisor;
 
   std::string_view name() const override { return "avg_pool.backward"; }
-  std::string attributes() const override { return args.text(); }
+  std::string attributes() const override { return args.text() + divisor.text(); }
 };
 
 // in: x [N,C,H,W]; out: y [N,C], plain

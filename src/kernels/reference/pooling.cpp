@@ -28,10 +28,13 @@ struct Windows {
   }
 
   // What the sum of a window is divided by.
-  double divisor(std::int64_t y_index, bool count_pad) const {
-    if (count_pad) return static_cast<double>(args.kernel[0] * args.kernel[1]);
+  double divisor(std::int64_t y_index, const PoolDivisor& by) const {
+    if (by.count_pad) return static_cast<double>(args.kernel[0] * args.kernel[1]);
     double inside = 0;
-    for_each_place(y_index, [&](std::int64_t, std::int64_t) { inside += 1; });
+    for_each_place(y_index, [&](std::int64_t, std::int64_t x_index) {
+      const std::int64_t h = x_index / x[3] % x[2];
+      if (h >= by.pad_above && h < x[2] - by.pad_below) inside += 1;
+    });
     return inside;
   }
 };
@@ -93,19 +96,19 @@ template <class T>
 class AvgPoolForwardKernel final : public Kernel {
  public:
   explicit AvgPoolForwardKernel(const KernelRequest& request)
-      : count_pad_(op_as<AvgPoolForward>(request).count_pad),
+      : divisor_(op_as<AvgPoolForward>(request).divisor),
         windows_{op_as<AvgPoolForward>(request).args, request.in[0].shape, request.out[0].shape} {}
 
   void run(const StepContext&) override {
     for (std::int64_t i = 0; i < windows_.y.elements(); ++i) {
       double sum = 0;
       windows_.for_each_place(i, [&](std::int64_t, std::int64_t x) { sum += in<T>(0)[x]; });
-      out<T>(0)[i] = static_cast<T>(sum / windows_.divisor(i, count_pad_));
+      out<T>(0)[i] = static_cast<T>(sum / windows_.divisor(i, divisor_));
     }
   }
 
  private:
-  bool count_pad_;
+  PoolDivisor divisor_;
   Windows windows_;
 };
 
@@ -113,7 +116,7 @@ template <class T>
 class AvgPoolBackwardKernel final : public Kernel {
  public:
   explicit AvgPoolBackwardKernel(const KernelRequest& request)
-      : count_pad_(op_as<AvgPoolBackward>(request).count_pad),
+      : divisor_(op_as<AvgPoolBackward>(request).divisor),
         windows_{op_as<AvgPoolBackward>(request).args, request.out[0].shape, request.in[0].shape} {}
 
   std::size_t scratch_bytes() const override { return DoubleSums::bytes(windows_.x.elements()); }
@@ -121,14 +124,14 @@ class AvgPoolBackwardKernel final : public Kernel {
   void run(const StepContext&) override {
     DoubleSums sums(scratch(), windows_.x.elements());
     for (std::int64_t i = 0; i < windows_.y.elements(); ++i) {
-      const double part = in<T>(0)[i] / windows_.divisor(i, count_pad_);
+      const double part = in<T>(0)[i] / windows_.divisor(i, divisor_);
       windows_.for_each_place(i, [&](std::int64_t, std::int64_t x) { sums[x] += part; });
     }
     sums.store(out<T>(0));
   }
 
  private:
-  bool count_pad_;
+  PoolDivisor divisor_;
   Windows windows_;
 };
 

@@ -143,8 +143,8 @@ TEST_P(PoolingLoopsTest, AvgPoolForwardAndBackward) {
       const auto x = random(in_view(g)), dy = random(out_view(g));
       auto y = untouched(out_view(g));
       auto dx = untouched(in_view(g));
-      loops().avg_pool_forward({.geometry = g, .count_pad = count_pad, .x = x.data(), .y = y.data()}, kRange);
-      loops().avg_pool_backward({.geometry = g, .count_pad = count_pad, .dy = dy.data(), .dx = dx.data()}, kRange);
+      loops().avg_pool_forward({.geometry = g, .divisor = {count_pad}, .x = x.data(), .y = y.data()}, kRange);
+      loops().avg_pool_backward({.geometry = g, .divisor = {count_pad}, .dy = dy.data(), .dx = dx.data()}, kRange);
       expect_sample_0_untouched(out_view(g), y);
       expect_sample_0_untouched(in_view(g), dx);
       std::vector<double> expected_dx(x.size(), 0.0);

@@ -273,7 +273,7 @@ TEST(FoldedRows, MeetOtherSplits) {
 }
 
 // Windows whose padding, stride and dilation leave ranks with other rows than they had; a maximum whose padding is no
-// zero; channels that no block divides.
+// zero, and a mean that does not count it; channels that no block divides.
 TEST(FoldedRows, TakeAnyWindow) {
   const auto window = [](std::int64_t out, std::int64_t kernel, std::int64_t stride, std::int64_t pad,
                          std::int64_t dilation) {
@@ -293,6 +293,10 @@ TEST(FoldedRows, TakeAnyWindow) {
                {"drop", "dropout", {}, {{"p", 0.3}}},
                {"conv3", "conv2d", {}, window(8, 1, 2, 0, 1)},
                {"mean", "avg_pool", {}, {{"kernel", Pair{3, 2}}, {"stride", Pair{1, 2}}, {"pad", Pair{1, 0}}}},
+               {"inside",
+                "avg_pool",
+                {},
+                {{"kernel", Pair{4, 3}}, {"stride", Pair{1, 1}}, {"pad", Pair{2, 1}}, {"count_pad", false}}},
                {"drop2", "dropout2d", {}, {{"p", 0.3}}},
                {"pool", "global_avg_pool"},
                {"fc", "linear", {}, {{"out", std::int64_t{4}}}}});

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/simd/channel_view.h"
+#include "kernels/ops/pooling.h"
 #include "runtime/core/parallel.h"
 
 namespace trifold::cpu {
@@ -38,14 +39,14 @@ struct MaxPoolBackwardArgs {
 
 struct AvgPoolForwardArgs {
   PoolGeometry geometry;
-  bool count_pad = true;  // padding counts as zeros; else the mean is over what lies inside
+  PoolDivisor divisor;
   const float* x = nullptr;
   float* y = nullptr;
 };
 
 struct AvgPoolBackwardArgs {
   PoolGeometry geometry;
-  bool count_pad = true;
+  PoolDivisor divisor;
   const float* dy = nullptr;
   float* dx = nullptr;  // overwritten
 };

@@ -281,9 +281,15 @@ void max_backward(const MaxPoolBackwardArgs& args, Range samples) {
 
 // ---- Average pool ----
 
-// Of one dim: the pixels that a window is divided by.
-std::int64_t counted(const Taps& taps, bool count_pad, std::int64_t kernel, std::int64_t pad, std::int64_t extent) {
-  return count_pad ? clamp(extent + pad - taps.start, 0, kernel) : taps.end - taps.begin;
+// The rows of a window, and its columns, that its sum is divided by.
+std::int64_t counted_rows(const PoolGeometry& g, const Taps& rows, const PoolDivisor& by) {
+  if (by.count_pad) return clamp(g.in_height + g.pad_height - rows.start, 0, g.kernel_height);
+  return clamp(g.in_height - by.pad_below - rows.start, 0, rows.end) -
+         clamp(by.pad_above - rows.start, rows.begin, rows.end);
+}
+std::int64_t counted_columns(const PoolGeometry& g, const Taps& columns, const PoolDivisor& by) {
+  return by.count_pad ? clamp(g.in_width + g.pad_width - columns.start, 0, g.kernel_width)
+                      : columns.end - columns.begin;
 }
 
 template <class Lane>
@@ -294,11 +300,10 @@ void avg_forward(const AvgPoolForwardArgs& args, Range samples) {
     float* y = args.y + out;
     for (std::int64_t oh = 0; oh < g.out_height; ++oh) {
       const Taps rows = taps_of(oh, g.kernel_height, g.stride_height, g.pad_height, g.in_height);
-      const std::int64_t row_count = counted(rows, args.count_pad, g.kernel_height, g.pad_height, g.in_height);
+      const std::int64_t row_count = counted_rows(g, rows, args.divisor);
       for (std::int64_t ow = 0; ow < g.out_width; ++ow, y += Lane::kWidth) {
         const Taps columns = taps_of(ow, g.kernel_width, g.stride_width, g.pad_width, g.in_width);
-        const std::int64_t count =
-            row_count * counted(columns, args.count_pad, g.kernel_width, g.pad_width, g.in_width);
+        const std::int64_t count = row_count * counted_columns(g, columns, args.divisor);
         const float* window = args.x + in + (rows.start * g.in_width + columns.start) * Lane::kWidth;
         typename Lane::Value total{};
         for (std::int64_t r = rows.begin; r < rows.end; ++r) {
@@ -322,11 +327,10 @@ void avg_backward(const AvgPoolBackwardArgs& args, Range samples) {
     std::memset(args.dx + in, 0, static_cast<std::size_t>(g.in_height * stride) * sizeof(float));
     for (std::int64_t oh = 0; oh < g.out_height; ++oh) {
       const Taps rows = taps_of(oh, g.kernel_height, g.stride_height, g.pad_height, g.in_height);
-      const std::int64_t row_count = counted(rows, args.count_pad, g.kernel_height, g.pad_height, g.in_height);
+      const std::int64_t row_count = counted_rows(g, rows, args.divisor);
       for (std::int64_t ow = 0; ow < g.out_width; ++ow, dy += Lane::kWidth) {
         const Taps columns = taps_of(ow, g.kernel_width, g.stride_width, g.pad_width, g.in_width);
-        const std::int64_t count =
-            row_count * counted(columns, args.count_pad, g.kernel_width, g.pad_width, g.in_width);
+        const std::int64_t count = row_count * counted_columns(g, columns, args.divisor);
         float* window = args.dx + in + (rows.start * g.in_width + columns.start) * Lane::kWidth;
         const typename Lane::Value d = Lane::load(dy) * (1.0f / static_cast<float>(count));
         for (std::int64_t r = rows.begin; r < rows.end; ++r) {
