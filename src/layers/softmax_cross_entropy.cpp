@@ -64,7 +64,7 @@ const RegisterLayer registration({
                 .kind = FieldKind::numbers,
                 .optional = true,
                 .minimum = 0,
-                .help = "a factor for the loss of each class"}},
+                .help = "one weight per class; the loss is the weighted mean over the batch, as in PyTorch"}},
     .make = [](const FieldValues& values) -> std::unique_ptr<Layer> {
       return std::make_unique<SoftmaxCrossEntropyLayer>(values);
     },

@@ -21,6 +21,7 @@ class CudaPlans : public JobFixture {
     job["data"]["train_samples"] = 4 * 16;
     job["data"]["test_samples"] = 24;  // the last batch is not full
     job["data"]["augment"] = {{{"type", "random_crop"}, {"pad", 1}}};
+    job["data"]["class_weights"] = {0.2, 1, 3};  // a GPU gets a batch, and the mean of its weights, one step early
     job["train"]["batch"] = 16;
     job["train"]["bn_group"] = 4;
     job["train"]["epochs"] = 2;

@@ -183,6 +183,27 @@ INSTANTIATE_TEST_SUITE_P(
                       PlanCase{"dp=2,pp=3,micro_batches=2", 3}, PlanCase{"dp=2,pp=2,tp=2,micro_batches=2,zero=2", 2}),
     [](const auto& each) { return fmt::format("Plan{}", each.index); });
 
+// A process reads its part of a batch, but divides the loss by the class weights of the whole.
+TEST_F(MpiTest, ProcessesShareTheMeanOfClassWeights) {
+  const std::vector<std::string> weights = {"--set", "data.class_weights=[0.2,1,3]"};
+  train({"--name", "single", weights[0], weights[1]});
+  train({"--name", "unweighted"});
+  EXPECT_NE(metrics_but_times("single"), metrics_but_times("unweighted"));
+  for (const char* plan : {"dp=2", "dp=2,pp=2,micro_batches=2"}) {
+    train({"--name", "threads", "--force", "--plan", plan, weights[0], weights[1]});
+    const ProgramResult result = train_in(2, plan, {"--name", "processes", "--force", weights[0], weights[1]});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(metrics_but_times("threads"), metrics_but_times("processes"));
+    const std::vector<Json> lines = metrics("processes");
+    const std::vector<Json> expected = metrics("single");
+    ASSERT_EQ(lines.size(), expected.size());
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const auto loss = expected[i]["loss"].get<double>();
+      EXPECT_NEAR(lines[i]["loss"].get<double>(), loss, 1e-4 * loss) << lines[i];
+    }
+  }
+}
+
 // One epoch each by a plan of two processes, of four, and of threads. Plans differ in how they round, no more.
 TEST_F(MpiTest, AnyPlanResumesAnyPlansCheckpoint) {
   train({"--name", "undisturbed", "--set", "train.epochs=3"});

@@ -81,16 +81,17 @@ class CrossEntropyKernel final : public LossKernel {
         op_(op_as<CrossEntropy>(request)),
         classes_(request.in[0].shape[1]) {}
 
-  void run(const StepContext&) override {
+  void run(const StepContext& context) override {
+    const double share = 1.0 / (global_batch() * (op_.class_weights.empty() ? 1.0 : context.mean_class_weight));
     const CrossEntropyArgs args{.classes = classes_,
                                 .input = in(0),
                                 .labels = in<std::int32_t>(1),
                                 .class_weights = op_.class_weights.empty() ? nullptr : op_.class_weights.data(),
                                 .smoothing = static_cast<float>(op_.smoothing),
-                                .factor = static_cast<float>(1.0 / global_batch()),
+                                .factor = static_cast<float>(share),
                                 .gradient = op_.gradient ? out(1) : nullptr};
     const auto loop = op_.log_input ? loss_loops().nll : loss_loops().softmax_cross_entropy;
-    sum_over_rows([&](Range rows) { return loop(args, rows); }, 1.0 / global_batch());
+    sum_over_rows([&](Range rows) { return loop(args, rows); }, share);
   }
 
  private:

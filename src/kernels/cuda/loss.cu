@@ -3,6 +3,7 @@
 // gradient may be written over the input: a thread reads an element for the last time just before it writes it. Each
 // block leaves its part of the report; one block adds them up, in double and always in the same order.
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/fast_divide.cuh"
@@ -183,8 +184,10 @@ __device__ __forceinline__ void store_report(BlockReport mine, BlockReport* repo
 
 struct CrossEntropyArgs {
   double smoothing;
-  double share;          // of a sample in the mean
+  double share;  // of a sample in the mean; where there are weights, times the mean weight
+  const DeviceStep* step;
   const float* weights;  // [K] or null
+  double mean_weight;    // of all classes
   bool log_input;
   const float* x;
   const int* labels;
@@ -197,51 +200,54 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_rows(Rows rows, CrossE
   __shared__ int labels[kMostRows];
   __shared__ float largests[kMostRows];
   __shared__ float of_sums[kMostRows];  // 1 / the sum of exponentials
-  __shared__ float scales[kMostRows];   // of the gradient
+  __shared__ float target_sums[kMostRows];
   const BlockRows block(rows);
   for (int i = static_cast<int>(threadIdx.x); i < block.count; i += kThreads) labels[i] = args.labels[block.first + i];
   const float* values = stage<kStaged>(block, args.x);
   __syncthreads();
   const auto width = static_cast<int>(rows.width.divisor());
-  const double elsewhere = args.smoothing / width;  // the target of every class but the label's
+  const bool weighted = args.weights != nullptr;
+  const double share = weighted ? args.share / args.step->mean_class_weight : args.share;
+  const double elsewhere = args.smoothing / width;  // the target of every class but the label's, without its weight
   BlockReport report{0, 0};
   for_each_row(rows, block, values, [&](const LanesOfRow& row) {
     const int label = row.row < block.count ? labels[row.row] : -1;
     const Maximum best = first_maximum(row);
     const float largest = args.log_input ? 0.0f : best.value;
     float sum = 0;    // of exponentials
-    float total = 0;  // of x - largest
+    float total = 0;  // of weight * (x - largest)
     float of_label = 0;
     row.for_each([&](int k, float value) {
       const float distance = value - largest;
       if (!args.log_input) sum += expf(distance);
-      total += distance;
+      total += weighted ? args.weights[k] * distance : distance;
       if (k == label) of_label = distance;
     });
     sum = args.log_input ? 1.0f : row.sum(sum);
     total = row.sum(total);
     of_label = row.sum(of_label);
     if (row.lane != 0 || row.row >= block.count) return;
-    scales[row.row] = 0;
     if (label < 0) return;
-    const double factor = (args.weights == nullptr ? 1.0 : static_cast<double>(args.weights[label])) * args.share;
+    const double label_share = (weighted ? static_cast<double>(args.weights[label]) : 1.0) * (1 - args.smoothing);
+    const double target_sum = label_share + args.smoothing * args.mean_weight;
     const double normaliser = log(static_cast<double>(sum));
-    const double expected = (1 - args.smoothing) * (of_label - normaliser) + elsewhere * (total - width * normaliser);
-    report.loss -= factor * expected;
+    report.loss -= share * (label_share * of_label + elsewhere * total - target_sum * normaliser);
     report.correct += best.index == label ? 1.0 : 0.0;
     largests[row.row] = largest;
     of_sums[row.row] = 1 / sum;
-    scales[row.row] = static_cast<float>(factor);
+    target_sums[row.row] = static_cast<float>(target_sum);
   });
   store_report(report, args.reports);  // all rows are known behind its barriers
   if (args.gradient == nullptr) return;
+  const float scale = static_cast<float>(share);
   const float target_elsewhere = static_cast<float>(elsewhere);
   const float target_label = static_cast<float>(1 - args.smoothing + elsewhere);
   for_each_element(rows, block, [&](int i, int row, int k) {
     float gradient = 0;
     if (labels[row] >= 0) {
       const float probability = args.log_input ? 0.0f : expf(values[i] - largests[row]) * of_sums[row];
-      gradient = scales[row] * (probability - (k == labels[row] ? target_label : target_elsewhere));
+      const float target = (weighted ? args.weights[k] : 1.0f) * (k == labels[row] ? target_label : target_elsewhere);
+      gradient = scale * (probability * target_sums[row] - target);
     }
     args.gradient[block.begin + i] = gradient;
   });
@@ -336,6 +342,8 @@ class CrossEntropyKernel final : public LossKernel {
  public:
   explicit CrossEntropyKernel(const KernelRequest& request) : LossKernel(request), op_(op_as<CrossEntropy>(request)) {
     if (op_.class_weights.empty()) return;
+    mean_weight_ = std::accumulate(op_.class_weights.begin(), op_.class_weights.end(), 0.0) /
+                   static_cast<double>(op_.class_weights.size());
     weights_ = DeviceMemory(device(), op_.class_weights.size() * sizeof(float));
     device().upload(weights_.data(), op_.class_weights.data(), weights_.bytes());
   }
@@ -343,7 +351,9 @@ class CrossEntropyKernel final : public LossKernel {
   void run(const StepContext&) override {
     const CrossEntropyArgs args{.smoothing = op_.smoothing,
                                 .share = 1 / static_cast<double>(op_.global_batch),
+                                .step = step(),
                                 .weights = reinterpret_cast<const float*>(weights_.data()),
+                                .mean_weight = mean_weight_,
                                 .log_input = op_.log_input,
                                 .x = in(0),
                                 .labels = in<std::int32_t>(1),
@@ -357,6 +367,7 @@ class CrossEntropyKernel final : public LossKernel {
 
  private:
   CrossEntropy op_;
+  double mean_weight_ = 1;  // of all classes
   DeviceMemory weights_;
 };
 

@@ -22,7 +22,9 @@ struct LogSoftmaxBackward final : Op {
 };
 
 // in: logits [N,K], labels i32 [N]; out: report f64 [2], [gradient [N,K] (gradient)].
-// target = (1-smoothing) * onehot + smoothing/K; loss_i = class_weights[label] * -sum(target * log p).
+// target_k = weight_k * ((1-smoothing) * [k == label] + smoothing/K); loss_i = -sum(target * log p), weight_k being 1
+// without class_weights. With them the mean is a weighted one, as PyTorch's: the sum is divided by the weights of the
+// batch's labels, which is global_batch * StepContext::mean_class_weight.
 // log_input: the input holds log-probabilities already (the plain negative log-likelihood).
 struct CrossEntropy final : Op {
   double smoothing = 0;

@@ -81,7 +81,8 @@ class CrossEntropyKernel final : public Kernel {
   explicit CrossEntropyKernel(const KernelRequest& request)
       : op_(op_as<CrossEntropy>(request)), rows_(request.in[0].shape) {}
 
-  void run(const StepContext&) override {
+  void run(const StepContext& context) override {
+    const double share = 1 / (static_cast<double>(op_.global_batch) * (weighted() ? context.mean_class_weight : 1.0));
     double loss = 0;
     double correct = 0;
     for (std::int64_t n = 0; n < rows_.count; ++n) {
@@ -93,14 +94,14 @@ class CrossEntropyKernel final : public Kernel {
         continue;
       }
       if (first_maximum(x, rows_.width) == label) correct += 1;
-      const double weight = op_.class_weights.empty() ? 1.0 : op_.class_weights[static_cast<std::size_t>(label)];
-      const double factor = weight / static_cast<double>(op_.global_batch);
+      double targets = 0;  // their sum
+      for (std::int64_t k = 0; k < rows_.width; ++k) targets += target(k, label);
       const double normaliser = op_.log_input ? 0.0 : log_sum_exp(x, rows_.width);
       for (std::int64_t k = 0; k < rows_.width; ++k) {
-        const double target = (k == label ? 1 - op_.smoothing : 0.0) + op_.smoothing / static_cast<double>(rows_.width);
         const double log_p = x[k] - normaliser;
-        loss -= factor * target * log_p;
-        if (op_.gradient) gradient[k] = static_cast<T>(factor * ((op_.log_input ? 0.0 : std::exp(log_p)) - target));
+        loss -= share * target(k, label) * log_p;
+        const double probability = op_.log_input ? 0.0 : std::exp(log_p);
+        if (op_.gradient) gradient[k] = static_cast<T>(share * (probability * targets - target(k, label)));
       }
     }
     out<double>(0)[0] = loss;
@@ -108,6 +109,12 @@ class CrossEntropyKernel final : public Kernel {
   }
 
  private:
+  bool weighted() const { return !op_.class_weights.empty(); }
+  double target(std::int64_t k, std::int64_t label) const {
+    const double weight = weighted() ? op_.class_weights[static_cast<std::size_t>(k)] : 1.0;
+    return weight * ((k == label ? 1 - op_.smoothing : 0.0) + op_.smoothing / static_cast<double>(rows_.width));
+  }
+
   CrossEntropy op_;
   Rows rows_;
 };

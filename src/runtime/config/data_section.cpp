@@ -72,7 +72,8 @@ ObjectType source_type(const char* type, const char* help, Fields fields) {
                           .kind = FieldKind::choice,
                           .fallback = std::string("none"),
                           .choices = {"none", "balanced"},
-                          .help = "factors of the loss; balanced: a rare class counts more; or one number a class"},
+                          .help = "weights of the loss, which is a weighted mean; balanced: a rare class counts more; "
+                                  "or one number per class"},
                          {.name = "shard",
                           .kind = FieldKind::choice,
                           .optional = true,

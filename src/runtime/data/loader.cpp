@@ -9,9 +9,10 @@ namespace trifold {
 
 struct Loader::Slot {
   Batch batch;
-  std::vector<std::int64_t> indices;  // [N] of the data set; the first `batch.count` are valid
-  bool ready = false;                 // mutex_
-  std::exception_ptr error;           // mutex_
+  std::vector<std::int64_t> indices;         // [N] of the data set; the first `batch.count` are valid
+  std::vector<std::int64_t> global_indices;  // those of batch.global_labels
+  bool ready = false;                        // mutex_
+  std::exception_ptr error;                  // mutex_
 };
 
 // One image as raw pixels, and room to change it. Only those of the set's pixel type have a size, and none where
@@ -33,6 +34,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, std::opt
   if (options_.slice.empty()) options_.slice = {.begin = 0, .end = options_.batch};
   TRIFOLD_CHECK(options_.slice.begin >= 0 && options_.slice.end <= options_.batch, "slice {}..{} of a batch of {}",
                 options_.slice.begin, options_.slice.end, options_.batch);
+  TRIFOLD_CHECK(options_.training || !options_.global_labels, "an evaluation's last batch is incomplete");
   TRIFOLD_CHECK(options_.threads >= 1 && options_.depth >= 1, "{} threads, {} batches ahead", options_.threads,
                 options_.depth);
   const bool bytes = dataset_->pixel_type() == PixelType::u8;
@@ -58,6 +60,9 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, std::opt
     slot.batch.labels.resize(samples);
     slot.batch.targets.resize(samples * static_cast<std::size_t>(dataset_->target_width()));
     slot.indices.resize(samples);
+    if (!options_.global_labels) continue;
+    slot.global_indices.resize(static_cast<std::size_t>(options_.batch));
+    slot.batch.global_labels.resize(slot.global_indices.size());
   }
   scratch_.resize(static_cast<std::size_t>(options_.threads));
   for (Scratch& scratch : scratch_) {
@@ -162,6 +167,7 @@ void Loader::describe(std::int64_t ticket, Slot& slot) {
     order_epoch_ = batch.epoch;
   }
   if (batch.count > 0) std::copy_n(order_.data() + first_position, batch.count, slot.indices.data());
+  std::copy_n(order_.data() + batch.step * options_.batch, slot.global_indices.size(), slot.global_indices.data());
 }
 
 void Loader::fill(Slot& slot, Scratch& scratch) const {
@@ -176,6 +182,8 @@ void Loader::fill(Slot& slot, Scratch& scratch) const {
     if (target_width > 0) dataset_->read_targets(index, targets.subspan(i * target_width, target_width));
     if (options_.read_images) fill_image(slot, static_cast<std::int64_t>(i), scratch);
   }
+  for (std::size_t i = 0; i < slot.global_indices.size(); ++i)
+    batch.global_labels[i] = dataset_->label(slot.global_indices[i]);
   const auto clear_from = [](auto& values, std::size_t begin) {
     std::fill(values.begin() + static_cast<std::ptrdiff_t>(std::min(begin, values.size())), values.end(), 0);
   };

@@ -20,10 +20,11 @@
 namespace trifold {
 
 struct Batch {
-  std::vector<float> images;         // [N, C, H, W] plain, augmented and normalised; or else
-  std::vector<std::uint8_t> raw;     // the same as it was read, for a program that does this itself
-  std::vector<std::int32_t> labels;  // [N]; zeros where the set has targets
-  std::vector<float> targets;        // [N, target_width]
+  std::vector<float> images;                // [N, C, H, W] plain, augmented and normalised; or else
+  std::vector<std::uint8_t> raw;            // the same as it was read, for a program that does this itself
+  std::vector<std::int32_t> labels;         // [N]; zeros where the set has targets
+  std::vector<float> targets;               // [N, target_width]
+  std::vector<std::int32_t> global_labels;  // [global batch], with LoaderOptions::global_labels; else empty
   std::int64_t epoch = 0;
   std::int64_t step = 0;          // within the epoch
   std::int64_t first_sample = 0;  // position of the first sample in the whole stream, over all epochs and ranks
@@ -31,11 +32,12 @@ struct Batch {
 };
 
 struct LoaderOptions {
-  std::int64_t batch = 0;   // the global batch
-  Range slice{};            // the part of every global batch that this loader reads; empty: all of it
-  bool training = true;     // augment, and leave out the incomplete batch at the end of an epoch
-  bool read_images = true;  // false: labels and targets only, for the rank that computes the loss; images stay zero
-  std::uint64_t seed = 0;   // of the augmentation
+  std::int64_t batch = 0;      // the global batch
+  Range slice{};               // the part of every global batch that this loader reads; empty: all of it
+  bool training = true;        // augment, and leave out the incomplete batch at the end of an epoch
+  bool read_images = true;     // false: labels and targets only, for the rank that computes the loss; images stay zero
+  bool global_labels = false;  // also deliver the labels of the samples outside the slice; training only
+  std::uint64_t seed = 0;      // of the augmentation
   int threads = 1;
   int depth = 3;  // batches in the ring
   std::int64_t start_epoch = 0;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "kernels/gpu_plugin.h"
+#include "kernels/ops/loss.h"
 #include "parallel/rank_placement.h"
 #include "runtime/core/error.h"
 #include "runtime/train/batch_inputs.h"
@@ -43,6 +44,20 @@ int threads_of_job(const Job& job, int threads_here, const World& world) {
   return (job.train.threads > 0 ? threads_here : std::min(threads_here, share)) * world.size();
 }
 
+// The class weights of the loss; empty where no chunk has a loss, or its classes weigh the same.
+std::vector<float> class_weights_of(std::span<const std::unique_ptr<Model>> chunks) {
+  for (const auto& chunk : chunks)
+    for (const Node& node : chunk->training().program().graph.nodes)
+      if (const auto* loss = dynamic_cast<const CrossEntropy*>(node.op.get())) return loss->class_weights;
+  return {};
+}
+
+double sum_of_weights(std::span<const float> weights, std::span<const std::int32_t> labels) {
+  double sum = 0;
+  for (const std::int32_t label : labels) sum += weights[static_cast<std::size_t>(label)];
+  return sum;
+}
+
 }  // namespace
 
 FoldedModel::FoldedModel(const Job& job, const World* world, Updates updates)
@@ -71,6 +86,8 @@ FoldedModel::FoldedModel(const Job& job, const World* world, Updates updates)
     for (const ModelOptions& chunk : plan_.rank_options(options, rank.groups.get(), rank.groups->rank()))
       rank.chunks.push_back(make_model(job, chunk));
     rank.accumulated.resize(rank.chunks.size());
+    rank.class_weights = class_weights_of(rank.chunks);
+    averages_by_weight_ = averages_by_weight_ || !rank.class_weights.empty();
     ranks_.push_back(std::move(rank));
   }
   take_share();
@@ -151,6 +168,34 @@ std::int64_t FoldedModel::first_of(const Rank& rank, int micro_batch) const {
   return (std::int64_t{micro_batch} * plan_.mesh.data + rank.groups->place().data) * micro_batch_ - slice_.begin;
 }
 
+// Replicas that go their own ways average over their own samples, and what is an update over its own. The sum is taken
+// in the order of the batch, so that all ranks and all plans divide by the very same number.
+double FoldedModel::mean_class_weight(const Rank& rank, const Batch& batch, int micro_batch) const {
+  if (rank.class_weights.empty()) return 1;
+  std::span<const std::int32_t> labels = batch.global_labels.empty() ? batch.labels : batch.global_labels;
+  double sum = 0;
+  std::size_t samples = 0;
+  const auto add = [&](std::int64_t first, std::int64_t count) {
+    sum += sum_of_weights(rank.class_weights,
+                          labels.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
+    samples += static_cast<std::size_t>(count);
+  };
+  const int micro_batches = plan_.pipeline.micro_batches;
+  const bool apart = plan_.pipeline.updates_every_micro_batch() && micro_batches > 1;
+  if (!plan_.sync.local() && !apart) {
+    add(0, static_cast<std::int64_t>(labels.size()));
+  } else {
+    const int end = apart ? micro_batch + 1 : micro_batches;
+    for (int micro = apart ? micro_batch : 0; micro < end; ++micro) {
+      if (plan_.sync.local())
+        add(first_of(rank, micro), micro_batch_);
+      else
+        add(std::int64_t{micro} * plan_.mesh.data * micro_batch_, plan_.mesh.data * micro_batch_);
+    }
+  }
+  return sum > 0 ? sum / static_cast<double>(samples) : 1;  // samples without any weight leave nothing to divide
+}
+
 void FoldedModel::start_step(const Batch* batch, const StepContext& context) {
   const auto begin = StepClock::now();
   if (exchange_) exchange_->begin();
@@ -215,6 +260,7 @@ void FoldedModel::fill(Rank& rank, Executable& program, const Batch& batch, std:
 void FoldedModel::submit(const Batch& batch) {
   for_each_rank([&](Rank& rank) {
     rank.submitted_sample = batch.first_sample + first_of(rank, 0);
+    rank.submitted_class_weight = mean_class_weight(rank, batch, 0);
     fill_inputs(rank.chunks.front()->training(), batch, first_of(rank, 0), micro_batch_);
   });
 }
@@ -229,6 +275,7 @@ void FoldedModel::step(Rank& rank, const Batch* batch, StepContext context) {
 void FoldedModel::whole_step(Rank& rank, const Batch* batch, StepContext context) {
   Executable& program = rank.chunks.front()->training();
   const int micro_batches = plan_.pipeline.micro_batches;
+  context.mean_class_weight = batch != nullptr ? mean_class_weight(rank, *batch, 0) : rank.submitted_class_weight;
   for (int micro = 0; micro < micro_batches; ++micro) {
     rank.works_on(0, micro);
     if (batch != nullptr) {
@@ -254,6 +301,7 @@ void FoldedModel::pipelined_step(Rank& rank, const Batch& batch, StepContext con
     Executable& program = rank.chunks[chunk]->training();
     const std::int64_t sample = first_of(rank, action.micro_batch);
     context.first_sample = batch.first_sample + sample;
+    context.mean_class_weight = mean_class_weight(rank, batch, action.micro_batch);
     rank.works_on(chunk, action.micro_batch);
     if (action.work == Work::forward) fill(rank, program, batch, sample, slot);
     program.run(action.work, slot, context);
@@ -336,6 +384,7 @@ Score FoldedModel::evaluate(Loader& loader, EvaluationDetails* details) {
   struct Part {
     double loss = 0;
     double correct = 0;
+    double weight = 0;  // of the samples that the loss is a sum over
     std::int64_t samples = 0;
   };
   average_replicas({});
@@ -357,6 +406,11 @@ Score FoldedModel::evaluate(Loader& loader, EvaluationDetails* details) {
         const Executable::Report report = program.report();
         part.loss += report.loss * static_cast<double>(micro_batch_);  // the report is a mean over these
         part.correct += report.correct;
+        if (program.program().graph.report == kNoValue) continue;
+        const auto labels = std::span(batch.labels).subspan(static_cast<std::size_t>(first_of(rank, 0)));
+        part.weight = rank.class_weights.empty()
+                          ? static_cast<double>(part.samples)
+                          : sum_of_weights(rank.class_weights, labels.first(static_cast<std::size_t>(part.samples)));
       }
       if (details != nullptr)
         add_details(rank, batch, details_of_ranks[static_cast<std::size_t>(&rank - ranks_.data())]);
@@ -375,13 +429,14 @@ Score FoldedModel::evaluate(Loader& loader, EvaluationDetails* details) {
       const Part& part = parts[static_cast<std::size_t>(rank) * steps + step];
       sum.loss += part.loss;
       sum.correct += part.correct;
+      sum.weight += part.weight;
       if (place.pipeline == 0) sum.samples += part.samples;
     }
   }
   Score score;
   score.samples = sum.samples;
   if (sum.samples > 0) {
-    score.loss = sum.loss / static_cast<double>(sum.samples);
+    if (sum.weight > 0) score.loss = sum.loss / sum.weight;
     score.accuracy = sum.correct / static_cast<double>(sum.samples);
   }
   return score;

@@ -52,7 +52,7 @@ class FoldedModel {
   int first_rank() const { return ranks_.front().groups->rank(); }  // of them, in the mesh
 
   // What loaders must read of every batch.
-  BatchShare batch_share() const { return {slice_, reads_images_}; }
+  BatchShare batch_share() const { return {slice_, reads_images_, averages_by_weight_ && !plan_.sync.local()}; }
 
   // One update. `batch` is that share of the global batch; null: the one that was submitted.
   void start_step(const Batch* batch, const StepContext& context);
@@ -112,6 +112,8 @@ class FoldedModel {
     SlottedActions actions;
     std::vector<bool> accumulated;  // by chunk: gradients of this step
     std::int64_t submitted_sample = -1;
+    double submitted_class_weight = 1;  // the mean, of the submitted batch
+    std::vector<float> class_weights;   // [K]: of the loss, where this rank has it and it has weights
     RankSeconds seconds;
     SpanLog* log = nullptr;            // null: nobody wants to know
     RankActivity* activity = nullptr;  // likewise
@@ -137,6 +139,8 @@ class FoldedModel {
   void pipelined_step(Rank& rank, const Batch& batch, StepContext context);
   void fill(Rank& rank, Executable& program, const Batch& batch, std::int64_t first, int slot);
   std::int64_t first_of(const Rank& rank, int micro_batch) const;  // sample of the batch
+  // StepContext::mean_class_weight of this micro-batch: over the samples that are averaged over together with it.
+  double mean_class_weight(const Rank& rank, const Batch& batch, int micro_batch) const;
   void add_details(const Rank& rank, const Batch& batch, EvaluationDetails& details) const;
   void join_details(std::span<const EvaluationDetails> of_ranks_here, EvaluationDetails& details) const;
   void take_share();
@@ -154,6 +158,7 @@ class FoldedModel {
   std::int64_t micro_batch_ = 0;  // samples of one, on one replica
   Range slice_{};                 // of a batch, that this process reads; empty: all of it
   bool reads_images_ = true;
+  bool averages_by_weight_ = false;  // the loss has class weights, and a rank here has the loss
   bool timing_ = false;
   mutable bool replicas_differ_ = false;  // since their models were averaged last
   bool updates_elsewhere_ = false;

@@ -45,6 +45,7 @@ std::unique_ptr<Loader> make_training_loader(const Job& job, std::shared_ptr<con
   options.batch = job.train.batch;
   options.slice = share.slice;
   options.read_images = share.images;
+  options.global_labels = share.global_labels;
   options.seed = job.train.seed;
   options.threads = job.data.threads;
   options.start_epoch = start_epoch;

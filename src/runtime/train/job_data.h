@@ -20,8 +20,9 @@ bool program_prepares_images(const Job& job);
 
 // What a process reads of every batch.
 struct BatchShare {
-  Range slice{};       // empty: all samples
-  bool images = true;  // false: labels and targets only
+  Range slice{};               // empty: all samples
+  bool images = true;          // false: labels and targets only
+  bool global_labels = false;  // of training batches: the labels of the samples outside the slice too
 };
 
 // The order, augmentation and normalisation that the job asks for; from (epoch, step) on.

@@ -48,7 +48,10 @@ std::int64_t ShardData::samples(int shard) const {
 std::unique_ptr<Loader> ShardData::loader(int shard, std::int64_t clock) const {
   if (divides_batches()) {
     const std::int64_t steps = steps_per_epoch(shard);
-    const BatchShare share{.slice = {.begin = shard * shard_batch_, .end = (shard + 1) * shard_batch_}};
+    // Shards that push every step's gradients share its mean; the others average over their own samples.
+    const ServerSync& sync = *job_.plan.servers;
+    const BatchShare share{.slice = {.begin = shard * shard_batch_, .end = (shard + 1) * shard_batch_},
+                           .global_labels = !sync.federated && sync.period == 1 && !sync.partial()};
     // A set without one whole batch has no steps; the loader says so.
     return make_training_loader(job_, set_, steps > 0 ? clock / steps : 0, steps > 0 ? clock % steps : 0, share);
   }

@@ -41,6 +41,14 @@ TEST_P(ClusterOfServers, TrainsLikeAllReduce) {
 
 INSTANTIATE_TEST_SUITE_P(Servers, ClusterOfServers, ::testing::Values(1, 2, 4));
 
+// A worker trains on its part of a batch, but divides the loss by the class weights of the whole.
+TEST_F(Cluster, WorkersShareTheMeanOfClassWeights) {
+  const std::vector<std::string> weights = {"--set", "data.class_weights=[0.2,1,3]"};
+  train({"--name", "allreduce", "--plan", "dp=4", weights[0], weights[1]});
+  train(with_servers(2, 4, {"--name", "servers", weights[0], weights[1]}));
+  expect_same_losses("servers", "allreduce", 1e-5);
+}
+
 TEST_F(Cluster, ItsCheckpointsAreThoseOfOtherRuns) {
   train({"--name", "whole", "--plan", "dp=2"});
   Json job = cluster_job();

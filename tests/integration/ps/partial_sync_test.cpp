@@ -1,4 +1,5 @@
 // Only a part of the model is synchronised in a clock: fewer bytes, and still one model that goes on whatever happens.
+#include <algorithm>
 #include <csignal>
 
 #include "parallel/ps/audit/audit_check.h"
@@ -104,9 +105,9 @@ TEST_F(PartialSync, ClientsKeepTheirOwnLayersUntilTheLastRound) {
   for (const Json& line : metrics("job"))
     if (line["phase"] == "test") accuracies.push_back(line["accuracy"]);
   ASSERT_EQ(accuracies.size(), 8u);
-  EXPECT_GT(accuracies.back(), 0.9);
-  // Before, the servers had the last layers as they began.
-  EXPECT_LT(accuracies[6], accuracies.back());
+  // Until the last round the servers hold the last layers as they were initialised: no better than one class in three.
+  EXPECT_LT(*std::max_element(accuracies.begin(), accuracies.end() - 1), 0.5);
+  EXPECT_GT(accuracies.back(), 0.8);  // seeds 1 to 6 reach 0.87 to 0.92
 }
 
 }  // namespace

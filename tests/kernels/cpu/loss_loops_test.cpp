@@ -2,6 +2,7 @@
 #include "kernels/cpu/simd/loss_loops.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "kernels/cpu/loops_fixture.h"
 
@@ -85,15 +86,18 @@ TEST_P(LossLoopsTest, CrossEntropyInEveryVariant) {
           const auto start = static_cast<std::size_t>(n * classes);
           const std::int32_t label = labels[static_cast<std::size_t>(n)];
           const auto p = log_softmax(x.data() + start, classes);
-          const double weight = label < 0 ? 0 : weighted ? weights[static_cast<std::size_t>(label)] : 1.0f;
+          std::vector<double> targets(p.size(), 0.0);
+          for (std::size_t k = 0; label >= 0 && k < p.size(); ++k)
+            targets[k] =
+                (weighted ? weights[k] : 1.0) * ((static_cast<std::int64_t>(k) == label ? 1.0 - smoothing : 0.0) +
+                                                 double{smoothing} / static_cast<double>(classes));
+          const double target_sum = std::accumulate(targets.begin(), targets.end(), 0.0);
           std::size_t best = 0;
           for (std::size_t k = 0; k < p.size(); ++k) {
             if (p[k] > p[best]) best = k;
-            const double target = (static_cast<std::int64_t>(k) == label ? 1.0 - smoothing : 0.0) +
-                                  double{smoothing} / static_cast<double>(classes);
-            loss -= weight * target * p[k];
-            ASSERT_NEAR(gradient[start + k], kFactor * weight * (std::exp(p[k]) - target), 1e-6);
-            ASSERT_NEAR(nll_gradient[start + k], -kFactor * weight * target, 1e-6);
+            loss -= targets[k] * p[k];
+            ASSERT_NEAR(gradient[start + k], kFactor * (std::exp(p[k]) * target_sum - targets[k]), 1e-6);
+            ASSERT_NEAR(nll_gradient[start + k], -kFactor * targets[k], 1e-6);
           }
           correct += static_cast<std::int64_t>(best) == label ? 1 : 0;
         }

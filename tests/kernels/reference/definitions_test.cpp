@@ -58,6 +58,25 @@ TEST(ReferenceCrossEntropy, ReportsLossOverTheGlobalBatchAndCorrectSamples) {
   EXPECT_EQ(made[0].number(1), 1);
 }
 
+// torch.nn.CrossEntropyLoss(weight=[0.5, 2, 3], label_smoothing=0.3), of PyTorch 2.15 in double.
+TEST(ReferenceCrossEntropy, WithClassWeightsIsPyTorchs) {
+  CrossEntropy op;
+  op.global_batch = 4;
+  op.smoothing = 0.3;
+  op.class_weights = {0.5f, 2.0f, 3.0f};
+  OpRun run = kRun;
+  run.context.mean_class_weight = 2.125;  // of the labels 0, 2, 2 and 1
+  const auto made = run_op(run, op,
+                           std::vector{floats({4, 3}, {1, 2, 0.5, 0, -1, 2, 3, 0, 1, 0.5, 0.5, -2}),
+                                       tensor<std::int32_t>({4}, DType::i32, {0, 2, 2, 1})},
+                           std::vector<OpOutput>{{.desc = {Shape{2}, DType::f64}}, {.desc = {Shape{4, 3}}}});
+  EXPECT_NEAR(made[0].number(0), 1.2291984599, 1e-9);
+  const std::vector<double> gradient = {-0.022576293, 0.043021006,  -0.020444712, 0.02971968,
+                                        -0.010432156, -0.019287524, 0.257183064,  -0.010432156,
+                                        -0.246750908, 0.104301316,  -0.078051625, -0.026249691};
+  for (std::size_t i = 0; i < gradient.size(); ++i) EXPECT_NEAR(made[1].as()[i], gradient[i], 1e-7) << i;
+}
+
 std::vector<float> dropped_ones(const Shape& shape, std::int64_t first_sample, bool channels) {
   DropoutForward op;
   op.args = {.probability = 0.25, .channels = channels, .layer = 2};

@@ -174,6 +174,19 @@ TEST(Loader, SlicesMakeTheGlobalBatch) {
   }
 }
 
+TEST(Loader, ASliceMayComeWithTheLabelsOfTheGlobalBatch) {
+  const auto set = std::make_shared<Numbered>(50);
+  Loader whole = make_loader(set, {.batch = 8, .seed = 3});
+  Loader slice = make_loader(set, {.batch = 8, .slice = {3, 5}, .global_labels = true, .seed = 3});
+  const auto all = take(whole, 10);
+  const auto parts = take(slice, 10);
+  for (std::size_t step = 0; step < all.size(); ++step) {
+    EXPECT_EQ(parts[step].global_labels, all[step].labels);
+    EXPECT_EQ(parts[step].labels.size(), 2u);
+    EXPECT_TRUE(all[step].global_labels.empty());
+  }
+}
+
 TEST(Loader, EvaluationReportsItsTail) {
   const auto set = std::make_shared<Numbered>(21);
   Loader loader = make_loader(set, {.batch = 8, .training = false, .depth = 1}, {HorizontalFlip{1.0f}});

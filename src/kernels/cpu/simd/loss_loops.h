@@ -21,7 +21,7 @@ struct LogSoftmaxBackwardArgs {
   float* dx = nullptr;
 };
 
-// target = (1 - smoothing) * onehot(label) + smoothing / K; loss_i = weight[label] * -sum(target * log p).
+// target_k = weight_k * ((1 - smoothing) * [k == label] + smoothing / K); loss_i = -sum(target * log p).
 struct CrossEntropyArgs {
   std::int64_t classes = 0;
   const float* input = nullptr;          // [N, K]: logits; for nll log-probabilities

@@ -79,15 +79,53 @@ void log_softmax_backward(const LogSoftmaxBackwardArgs& args, Range rows) {
   }
 }
 
-double mean_difference(const float* x, float from, std::int64_t count) {
-  return sum_of(count, [&](std::int64_t i, auto part) TRIFOLD_INLINE { return part.load(x + i) - from; }) /
-         static_cast<double>(count);
+// The mean of x - from, each times its weight where there are weights.
+double mean_difference(const float* x, float from, std::int64_t count, const float* weights) {
+  const double sum =
+      weights == nullptr
+          ? sum_of(count, [&](std::int64_t i, auto part) TRIFOLD_INLINE { return part.load(x + i) - from; })
+          : sum_of(count, [&](std::int64_t i, auto part)
+                              TRIFOLD_INLINE { return (part.load(x + i) - from) * part.load(weights + i); });
+  return sum / static_cast<double>(count);
+}
+
+// What a row's targets are made of: label_share at its label, and smoothing / K times the class's weight everywhere.
+struct Targets {
+  double smoothing = 0;
+  double mean_weight = 1;  // of all classes
+
+  explicit Targets(const CrossEntropyArgs& args) : smoothing(args.smoothing) {
+    if (args.class_weights == nullptr || args.smoothing == 0) return;
+    const auto weight = [&](std::int64_t i, auto part) TRIFOLD_INLINE { return part.load(args.class_weights + i); };
+    mean_weight = sum_of(args.classes, weight) / static_cast<double>(args.classes);
+  }
+
+  double label_share(const CrossEntropyArgs& args, std::int32_t label) const {
+    return (args.class_weights == nullptr ? 1.0 : args.class_weights[label]) * (1 - smoothing);
+  }
+  double sum(const CrossEntropyArgs& args, double label_share) const {
+    return args.class_weights == nullptr ? 1.0 : label_share + smoothing * mean_weight;
+  }
+};
+
+// gradient = body(i, part, -factor * smoothing / K * weight), for all classes
+template <class Body>
+TRIFOLD_INLINE inline void store_gradient(const CrossEntropyArgs& args, float* gradient, Body body) {
+  const Vec everywhere = broadcast(-args.factor * args.smoothing / static_cast<float>(args.classes));
+  if (args.class_weights == nullptr || args.smoothing == 0) {
+    for_each_vector(Range{0, args.classes}, [&](std::int64_t i, auto part) TRIFOLD_INLINE {
+      part.store(gradient + i, body(i, part, everywhere));
+    });
+  } else {
+    for_each_vector(Range{0, args.classes}, [&](std::int64_t i, auto part) TRIFOLD_INLINE {
+      part.store(gradient + i, body(i, part, part.load(args.class_weights + i) * everywhere));
+    });
+  }
 }
 
 LossReport softmax_cross_entropy(const CrossEntropyArgs& args, Range rows) {
   LossReport report;
-  const double smoothing = args.smoothing;
-  const float other_target = args.smoothing / static_cast<float>(args.classes);
+  const Targets targets(args);
   for (std::int64_t n = rows.begin; n < rows.end; ++n) {
     const float* x = args.input + n * args.classes;
     float* gradient = args.gradient == nullptr ? nullptr : args.gradient + n * args.classes;
@@ -100,28 +138,25 @@ LossReport softmax_cross_entropy(const CrossEntropyArgs& args, Range rows) {
     // to the largest, so that no size of theirs costs digits of the loss.
     const float top = largest_of(x, args.classes);
     const double at_label = static_cast<double>(x[label]) - top;
-    const double mean = smoothing > 0 ? mean_difference(x, top, args.classes) : 0;
-    const float weight = args.class_weights == nullptr ? 1.0f : args.class_weights[label];
+    const double mean = args.smoothing > 0 ? mean_difference(x, top, args.classes, args.class_weights) : 0;
+    const double label_share = targets.label_share(args, label);
+    const double target_sum = targets.sum(args, label_share);
     report.correct += is_first_largest(x, top, label) ? 1 : 0;
     const double sum = sum_exponentials(x, top, args.classes, gradient);
-    // -sum(target * log p), and the targets' sum is 1.
-    report.loss += weight * (__builtin_log(sum) - (1 - smoothing) * at_label - smoothing * mean);
+    report.loss += target_sum * __builtin_log(sum) - label_share * at_label - targets.smoothing * mean;
     if (gradient == nullptr) continue;
-    const float row_factor = args.factor * weight;
-    const Vec scale = broadcast(static_cast<float>(row_factor / sum));
-    const Vec other = broadcast(-row_factor * other_target);
-    for_each_vector(Range{0, args.classes}, [&](std::int64_t i, auto part) TRIFOLD_INLINE {
-      part.store(gradient + i, fma(part.load(gradient + i), scale, other));
+    const Vec scale = broadcast(static_cast<float>(args.factor * target_sum / sum));
+    store_gradient(args, gradient, [&](std::int64_t i, auto part, Vec everywhere) TRIFOLD_INLINE {
+      return fma(part.load(gradient + i), scale, everywhere);
     });
-    gradient[label] -= row_factor * (1.0f - args.smoothing);
+    gradient[label] -= static_cast<float>(args.factor * label_share);
   }
   return report;
 }
 
 LossReport nll(const CrossEntropyArgs& args, Range rows) {
   LossReport report;
-  const double smoothing = args.smoothing;
-  const float other_target = args.smoothing / static_cast<float>(args.classes);
+  const Targets targets(args);
   for (std::int64_t n = rows.begin; n < rows.end; ++n) {
     const float* log_p = args.input + n * args.classes;
     float* gradient = args.gradient == nullptr ? nullptr : args.gradient + n * args.classes;
@@ -130,16 +165,13 @@ LossReport nll(const CrossEntropyArgs& args, Range rows) {
       if (gradient != nullptr) fill_zero(gradient, args.classes);
       continue;
     }
-    const double mean = smoothing > 0 ? mean_difference(log_p, 0, args.classes) : 0;
-    const float weight = args.class_weights == nullptr ? 1.0f : args.class_weights[label];
+    const double mean = args.smoothing > 0 ? mean_difference(log_p, 0, args.classes, args.class_weights) : 0;
+    const double label_share = targets.label_share(args, label);
     report.correct += is_first_largest(log_p, largest_of(log_p, args.classes), label) ? 1 : 0;
-    report.loss -= weight * ((1 - smoothing) * static_cast<double>(log_p[label]) + smoothing * mean);
+    report.loss -= label_share * static_cast<double>(log_p[label]) + targets.smoothing * mean;
     if (gradient == nullptr) continue;
-    const float row_factor = args.factor * weight;
-    const Vec other = broadcast(-row_factor * other_target);
-    for_each_vector(Range{0, args.classes},
-                    [&](std::int64_t i, auto part) TRIFOLD_INLINE { part.store(gradient + i, other); });
-    gradient[label] -= row_factor * (1.0f - args.smoothing);
+    store_gradient(args, gradient, [](std::int64_t, auto, Vec everywhere) TRIFOLD_INLINE { return everywhere; });
+    gradient[label] -= static_cast<float>(args.factor * label_share);
   }
   return report;
 }

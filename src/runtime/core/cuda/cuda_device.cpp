@@ -96,7 +96,7 @@ void CudaDevice::set_step(const StepContext& context) {
   StepSlot& slot = step_slots_[static_cast<std::size_t>(next_slot_)];
   next_slot_ = (next_slot_ + 1) % kSteps;
   if (slot.used) TRIFOLD_CUDA(cudaEventSynchronize(slot.copied.get()));
-  *slot.host = {context.seed, context.first_sample, context.learning_rate, context.updates};
+  *slot.host = {context.seed, context.first_sample, context.learning_rate, context.updates, context.mean_class_weight};
   TRIFOLD_CUDA(cudaMemcpyAsync(step_, slot.host, sizeof(DeviceStep), cudaMemcpyHostToDevice, compute()));
   TRIFOLD_CUDA(cudaEventRecord(slot.copied.get(), compute()));
   slot.used = true;

@@ -18,6 +18,7 @@ struct DeviceStep {
   long long first_sample;
   double learning_rate;
   long long updates;
+  double mean_class_weight;
 };
 
 class CudaDevice final : public Device {
