@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "layers/layer.h"
+#include "layers/weight_init.h"
 
 namespace trifold {
 namespace {
@@ -13,16 +13,21 @@ namespace {
 class Conv2dLayer final : public Layer {
  public:
   explicit Conv2dLayer(const FieldValues& values)
-      : out_channels_(values.integer("out")), kernel_(values.pair("kernel")), bias_(values.boolean("bias")) {
+      : out_channels_(values.integer("out")),
+        kernel_(values.pair("kernel")),
+        bias_(values.boolean("bias")),
+        init_(values.text("init")) {
     args_.stride = values.pair("stride");
-    args_.pad = values.text("padding") == "same" ? Pair{kernel_[0] / 2, kernel_[1] / 2} : values.pair("pad");
+    args_.pad = values.pair("pad");
     args_.dilation = values.pair("dilation");
     groups_ = values.integer("groups");
+    if (values.text("padding") == "same") padding_fault_ = pad_to_same();
   }
 
   Shape infer_shape(std::span<const Shape> in) const override {
     const Shape& x = in[0];
     if (x.rank() != 4) throw ShapeError{"needs an input of [N, C, H, W]", 0};
+    if (!padding_fault_.empty()) throw ShapeError{padding_fault_, {}};
     const std::int64_t groups = groups_of(x);
     if (x[1] % groups != 0 || out_channels_ % groups != 0)
       throw ShapeError{fmt::format("groups {} must divide both its {} input channels and its {} output channels",
@@ -46,11 +51,10 @@ class Conv2dLayer final : public Layer {
     const std::int64_t in_channels = in[0][1] / groups_of(in[0]);
     const std::int64_t fan_in = in_channels * kernel_[0] * kernel_[1];
     const std::int64_t fan_out = out_channels_ / groups_of(in[0]) * kernel_[0] * kernel_[1];
+    const WeightInit init = weight_init(init_, fan_in, fan_out);
     std::vector<ParameterSpec> specs = {
-        {.name = "weight",
-         .shape = {out_channels_, in_channels, kernel_[0], kernel_[1]},
-         .init = {.kind = Init::Kind::kaiming_normal, .fan_in = fan_in, .fan_out = fan_out}}};
-    if (bias_) specs.push_back({.name = "bias", .shape = {out_channels_}, .decay = false});
+        {.name = "weight", .shape = {out_channels_, in_channels, kernel_[0], kernel_[1]}, .init = init.weight}};
+    if (bias_) specs.push_back({.name = "bias", .shape = {out_channels_}, .init = init.bias, .decay = false});
     return specs;
   }
 
@@ -117,6 +121,27 @@ class Conv2dLayer final : public Layer {
   }
 
  private:
+  // As PyTorch's padding="same": the window grows the image by dilation * (kernel - 1) zeros, half of them on each
+  // side. The kernels pad both sides alike, so an odd number of zeros is refused. Returns why that cannot be; nothing
+  // where it can.
+  std::string pad_to_same() {
+    if (args_.pad != Pair{0, 0}) return "has both \"pad\" and padding \"same\"; remove one of them";
+    const Pair zeros = {args_.dilation[0] * (kernel_[0] - 1), args_.dilation[1] * (kernel_[1] - 1)};
+    args_.pad = {zeros[0] / 2, zeros[1] / 2};
+    for (std::size_t d = 0; d < 2; ++d) {
+      if (args_.stride[d] != 1)
+        return fmt::format("padding \"same\" needs stride 1, not {}; use \"pad\": [{}, {}] to pad by half the kernel",
+                           args_.stride[d], args_.pad[0], args_.pad[1]);
+      if (zeros[d] % 2 != 0)
+        return fmt::format(
+            "padding \"same\" would pad its {} of kernel {} (dilation {}) by {} on one side and {} on the other; use "
+            "an "
+            "odd kernel, or \"pad\"",
+            d == 0 ? "height" : "width", kernel_[d], args_.dilation[d], zeros[d] / 2, zeros[d] - zeros[d] / 2);
+    }
+    return {};
+  }
+
   // groups 0 stands for depthwise: as many groups as input channels.
   std::int64_t groups_of(const Shape& x) const { return groups_ == 0 ? x[1] : groups_; }
   Conv2dArgs args_for(const LayerBuilder& b) const {
@@ -128,9 +153,11 @@ class Conv2dLayer final : public Layer {
   std::int64_t out_channels_;
   Pair kernel_;
   bool bias_;
+  std::string init_;
   bool adds_bias_ = true;
   std::int64_t groups_;
   Conv2dArgs args_;
+  std::string padding_fault_ = {};  // why the fields cannot be honoured; empty: they can
 };
 
 const RegisterLayer registration({
@@ -145,10 +172,11 @@ const RegisterLayer registration({
           .kind = FieldKind::choice,
           .fallback = std::string("pad"),
           .choices = {"pad", "same"},
-          .help = "same: pad is half the kernel"},
+          .help = "pad: as 'pad' says; same: the output is as large as the input (stride 1, odd kernels)"},
          {.name = "dilation", .kind = FieldKind::pair, .fallback = Pair{1, 1}, .minimum = 1},
          {.name = "groups", .fallback = std::int64_t{1}, .minimum = 0, .help = "0: one a channel (depthwise)"},
-         {.name = "bias", .kind = FieldKind::boolean, .fallback = true}},
+         {.name = "bias", .kind = FieldKind::boolean, .fallback = true},
+         init_field("he")},
     .make = [](const FieldValues& values) -> std::unique_ptr<Layer> { return std::make_unique<Conv2dLayer>(values); },
 });
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "kernels/ops/grid.h"
-#include "layers/layer.h"
+#include "layers/weight_init.h"
 
 namespace trifold {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 class LinearLayer final : public Layer {
  public:
   explicit LinearLayer(const FieldValues& values)
-      : out_features_(values.integer("out")), bias_(values.boolean("bias")) {}
+      : out_features_(values.integer("out")), bias_(values.boolean("bias")), init_(values.text("init")) {}
 
   Shape infer_shape(std::span<const Shape> in) const override {
     if (in[0].rank() != 2)
@@ -24,11 +24,9 @@ class LinearLayer final : public Layer {
 
   std::vector<ParameterSpec> parameters(std::span<const Shape> in) const override {
     const std::int64_t in_features = in[0][1];
-    std::vector<ParameterSpec> specs = {
-        {.name = "weight",
-         .shape = {out_features_, in_features},
-         .init = {.kind = Init::Kind::kaiming_uniform, .fan_in = in_features, .fan_out = out_features_}}};
-    if (bias_) specs.push_back({.name = "bias", .shape = {out_features_}, .decay = false});
+    const WeightInit init = weight_init(init_, in_features, out_features_);
+    std::vector<ParameterSpec> specs = {{.name = "weight", .shape = {out_features_, in_features}, .init = init.weight}};
+    if (bias_) specs.push_back({.name = "bias", .shape = {out_features_}, .init = init.bias, .decay = false});
     return specs;
   }
 
@@ -112,6 +110,7 @@ class LinearLayer final : public Layer {
 
   std::int64_t out_features_;
   bool bias_;
+  std::string init_;
   bool adds_bias_ = true;
   std::optional<TensorGrid> grid_ = {};  // where it is split by blocks
 };
@@ -120,7 +119,8 @@ const RegisterLayer registration({
     .name = "linear",
     .help = "fully connected: every output is a weighted sum of all inputs",
     .fields = {{.name = "out", .minimum = 1, .help = "output features"},
-               {.name = "bias", .kind = FieldKind::boolean, .fallback = true}},
+               {.name = "bias", .kind = FieldKind::boolean, .fallback = true},
+               init_field("uniform")},
     .make = [](const FieldValues& values) -> std::unique_ptr<Layer> { return std::make_unique<LinearLayer>(values); },
 });
 
