@@ -4,13 +4,9 @@
 #include <cstdint>
 #include <span>
 
-namespace trifold {
+#include "runtime/train/fold_plan.h"
 
-// How a plan divides a batch.
-struct BatchParts {
-  std::int64_t micro_batch = 1;  // samples, of all replicas
-  std::int64_t replicas = 1;
-};
+namespace trifold {
 
 // The largest group that every plan can honour, and no larger than wanted. A group of one always can be.
 std::int64_t common_bn_group(std::span<const BatchParts> plans, std::int64_t wanted);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "runtime/compare/common_group.h"
 #include "runtime/config/server_section.h"
@@ -71,7 +72,8 @@ Job load_plan(const std::filesystem::path& file, std::vector<Override> settings,
     }
   }
   add_division(asked, settings);
-  settings.push_back(parse_set("train.bn_group=1"));  // the common one is not known yet
+  // Every plan can take a group of 1; which one it takes is decided when all of them are known.
+  settings.push_back(parse_set("train.bn_group=1"));
   Job job = load_job(file, settings);
   if (job.plan.pp > 1 && !has_micro_batches) job.plan.micro_batches = default_micro_batches(job);
   return job;
@@ -89,14 +91,24 @@ void check_steps(const ServerSync& servers) {
     fail_input("workers that push every {} steps do other steps than the single run: say period=1", servers.period);
 }
 
-// The plan, or the reason against it with the plan's name. The group of batch norm is not known yet.
-FoldPlan plan_named(const ComparedPlan& plan, const ModelOptions& options) {
+// Rethrows errors with the plan's name in front.
+template <class Check>
+auto named(const std::string& plan, const Check& check) {
   try {
-    if (plan.job.plan.servers) check_steps(*plan.job.plan.servers);
-    return plan_fold(job_of_model(plan.job), options);  // stages that are to be measured are balanced by estimate here
+    return check();
   } catch (const Error& error) {
-    throw Error(error.fault(), fmt::format("plan '{}': {}", plan.name, error.what()));
+    throw Error(error.fault(), fmt::format("plan '{}': {}", plan, error.what()));
   }
+}
+
+// Refuses a plan that cannot run by itself; else gives it the largest group that it can take.
+BatchParts check_alone(Job& job, std::int64_t asked_group, const ModelOptions& options) {
+  if (job.plan.servers) check_steps(*job.plan.servers);
+  const BatchParts parts = batch_parts(job_of_model(job));
+  job.train.bn_group = largest_group(parts, asked_group);
+  const FoldPlan plan = plan_fold(job_of_model(job), options);  // stages to be measured are balanced by estimate here
+  check_gpus(job.plan.device, plan.mesh.size());
+  return parts;
 }
 
 }  // namespace
@@ -124,16 +136,20 @@ PlanList load_plans(const std::filesystem::path& file, std::vector<Override> set
   list.single = static_cast<std::size_t>(std::ranges::find(names, kSingle) - names.begin());
   std::vector<BatchParts> parts;
   for (const std::string& name : names) {
-    list.plans.push_back({name, load_plan(file, settings, name, job)});
-    const FoldPlan plan = plan_named(list.plans.back(), options);
-    const Job& compared = list.plans.back().job;
-    check_gpus(compared.plan.device, plan.mesh.size());
-    parts.push_back({job_of_model(compared).train.batch / plan.pipeline.micro_batches, plan.mesh.data});
+    Job& compared = list.plans.emplace_back(ComparedPlan{name, load_plan(file, settings, name, job)}).job;
+    parts.push_back(named(name, [&] { return check_alone(compared, list.asked_group, options); }));
   }
-  const std::int64_t group = list.has_batch_norm ? common_bn_group(parts, list.asked_group) : list.asked_group;
-  // Without batch norm a group means nothing; but a worker would refuse one that is larger than its share.
+  if (!list.has_batch_norm) {
+    // A group means nothing then; but a worker would refuse one that is larger than its share.
+    for (ComparedPlan& plan : list.plans)
+      if (!plan.job.plan.servers) plan.job.train.bn_group = list.asked_group;
+    return list;
+  }
+  const std::int64_t group = common_bn_group(parts, list.asked_group);
   for (ComparedPlan& plan : list.plans)
-    if (list.has_batch_norm || !plan.job.plan.servers) plan.job.train.bn_group = group;
+    if (std::exchange(plan.job.train.bn_group, group) != group)
+      named(fmt::format("{} with train.bn_group={}, the largest that all plans can take", plan.name, group),
+            [&] { plan_fold(job_of_model(plan.job), options); });
   return list;
 }
 

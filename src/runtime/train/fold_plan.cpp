@@ -11,29 +11,13 @@
 namespace trifold {
 namespace {
 
-// The largest group of samples that batch norm can take together under the plan, and no larger than asked for.
-std::int64_t largest_group(std::int64_t micro_batch, std::int64_t replicas, std::int64_t wanted) {
-  for (std::int64_t group = std::min(micro_batch, wanted); group > 1; --group)
-    if (can_take_group(group, micro_batch, replicas)) return group;
-  return 1;
-}
-
-void check_batch(const Job& job, const FoldPlan& plan) {
-  const std::int64_t replicas = plan.mesh.data;
-  const std::int64_t micro_batches = job.train.accumulate * job.plan.micro_batches;
-  const std::int64_t parts = micro_batches * replicas;
-  if (job.train.batch % parts != 0) {
-    const std::int64_t less = job.train.batch / parts * parts;
-    fail_input("{}: a batch of {} does not divide into {} micro-batches of {} replicas; {}{} would work",
-               job.file.string(), job.train.batch, micro_batches, replicas, less > 0 ? fmt::format("{} or ", less) : "",
-               less + parts);
-  }
+void check_batch(const Job& job) {
+  const BatchParts parts = batch_parts(job);
   const bool has_batch_norm =
       std::ranges::any_of(job.model.layers, [](const LayerSpec& layer) { return layer.type == "batch_norm"; });
-  const std::int64_t micro_batch = job.train.batch / micro_batches;
-  const bool joined = !job.plan.sync.local();  // replicas of local SGD do not tell each other their statistics
-  const std::int64_t largest = joined ? largest_group(micro_batch, replicas, job.train.bn_group)
-                                      : largest_group(micro_batch / replicas, 1, job.train.bn_group);
+  const std::int64_t replicas = job.plan.dp;
+  const std::int64_t micro_batch = job.train.batch / (job.train.accumulate * job.plan.micro_batches);
+  const std::int64_t largest = largest_group(parts, job.train.bn_group);
   if (has_batch_norm && largest != job.train.bn_group)
     fail_input(
         "{}: /train/bn_group: batch norm cannot take {} samples together in micro-batches of {} samples on {} "
@@ -125,10 +109,31 @@ std::vector<bool> recomputing_parts(const StageRecompute& asked, const Pipeline&
 
 }  // namespace
 
+BatchParts batch_parts(const Job& job) {
+  const std::int64_t replicas = job.plan.dp;
+  const std::int64_t micro_batches = job.train.accumulate * job.plan.micro_batches;
+  const std::int64_t parts = micro_batches * replicas;
+  if (job.train.batch % parts != 0) {
+    const std::int64_t less = job.train.batch / parts * parts;
+    fail_input("{}: a batch of {} does not divide into {} micro-batches of {} replicas; {}{} would work",
+               job.file.string(), job.train.batch, micro_batches, replicas, less > 0 ? fmt::format("{} or ", less) : "",
+               less + parts);
+  }
+  const std::int64_t micro_batch = job.train.batch / micro_batches;
+  // Replicas of local SGD do not exchange their statistics.
+  return job.plan.sync.local() ? BatchParts{micro_batch / replicas, 1} : BatchParts{micro_batch, replicas};
+}
+
+std::int64_t largest_group(const BatchParts& parts, std::int64_t wanted) {
+  for (std::int64_t group = std::min(parts.micro_batch, wanted); group > 1; --group)
+    if (can_take_group(group, parts)) return group;
+  return 1;
+}
+
 // A replica's part of the micro-batch holds whole groups, or each group lies on whole parts.
-bool can_take_group(std::int64_t group, std::int64_t micro_batch, std::int64_t replicas) {
-  const std::int64_t part = micro_batch / replicas;
-  return part % group == 0 || (group % part == 0 && micro_batch % group == 0);
+bool can_take_group(std::int64_t group, const BatchParts& parts) {
+  const std::int64_t part = parts.micro_batch / parts.replicas;
+  return part % group == 0 || (group % part == 0 && parts.micro_batch % group == 0);
 }
 
 Mesh mesh_of(const PlanConfig& plan) {
@@ -143,7 +148,7 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<co
   plan.sync = job.plan.sync;
   plan.zero = plan.mesh.data > 1 ? static_cast<int>(job.plan.zero) : 0;
   plan.bucket_bytes = static_cast<std::size_t>(job.plan.bucket_bytes);
-  check_batch(job, plan);
+  check_batch(job);
   check_optimizer(job, job_options, plan);
   plan.pipeline = {.kind = parse_pipeline_schedule(job.plan.schedule),
                    .stages = plan.mesh.pipeline,

@@ -30,6 +30,17 @@ struct FoldPlan {
 
 Mesh mesh_of(const PlanConfig& plan);
 
+// The samples that batch norm may take together under a plan.
+struct BatchParts {
+  std::int64_t micro_batch = 1;  // samples of a micro-batch, on all replicas that share their statistics
+  std::int64_t replicas = 1;     // that share them
+};
+
+// An input error where the job's batch does not divide. The network is not looked at.
+BatchParts batch_parts(const Job& job);
+// The largest group of samples that batch norm can take together under the plan, and no larger than `wanted`.
+std::int64_t largest_group(const BatchParts& parts, std::int64_t wanted);
+
 // `measured`: what layers cost, where the plan's stages are balanced by that; else empty.
 FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<const double> measured = {});
 
@@ -37,7 +48,7 @@ FoldPlan plan_fold(const Job& job, const ModelOptions& job_options, std::span<co
 // must speak for all.
 std::vector<double> measure_for_stages(const Job& job, const ModelOptions& job_options);
 
-// Whether batch norm can take `group` samples together in micro-batches of so many samples on so many replicas.
-bool can_take_group(std::int64_t group, std::int64_t micro_batch, std::int64_t replicas);
+// Whether batch norm can take `group` samples together.
+bool can_take_group(std::int64_t group, const BatchParts& parts);
 
 }  // namespace trifold

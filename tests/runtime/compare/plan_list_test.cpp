@@ -120,6 +120,25 @@ TEST_F(Plans, ShareOneGroupOfBatchNorm) {
   EXPECT_FALSE(load(small_job(), "pp=2").has_batch_norm);
 }
 
+// Where a channel has one value a sample, there are no statistics of a single sample.
+TEST_F(Plans, MayNormaliseFeatures) {
+  Json job = small_job();
+  Json& layers = job["model"]["layers"];
+  layers.push_back({{"id", "bn"}, {"type", "batch_norm"}});
+  layers.push_back({{"id", "fc2"}, {"type", "linear"}, {"out", 3}});
+  const PlanList list = load(job, "dp=2; pp=2; ps,workers=4");
+  ASSERT_EQ(list.plans.size(), 4u);
+  for (const ComparedPlan& plan : list.plans) EXPECT_EQ(plan.job.train.bn_group, 8) << plan.name;
+  EXPECT_TRUE(says(refusal(job, "pp=2,micro_batches=32"), "plan 'pp=2,micro_batches=32': "));
+}
+
+// Replicas of local SGD do not exchange statistics: a group lies on one of them.
+TEST_F(Plans, ShareAGroupThatAReplicaOfLocalSgdHas) {
+  Json job = normalised_job();
+  job["plan"] = {{"sync", {{"type", "local_sgd"}}}};
+  for (const ComparedPlan& plan : load(job, "dp=2").plans) EXPECT_EQ(plan.job.train.bn_group, 16) << plan.name;
+}
+
 TEST_F(Plans, TakeSettingsAsOtherCommandsDo) {
   const PlanList list = load(small_job(), "dp=2", {parse_set("train.batch=64")});
   for (const ComparedPlan& plan : list.plans) EXPECT_EQ(plan.job.train.batch, 64);
