@@ -85,11 +85,24 @@ class SplitChooser {
 
   [[noreturn]] void fail_channels(LayerSplit split) const {
     const auto channels = [](const Shape& shape) { return shape.rank() > 1 ? shape[1] : 1; };
-    fail_input(
-        "{}: layer '{}' ({}), from {} to {} channels, cannot be split by {} into {} parts; use a plan.tp that "
-        "divides them, or \"by\": \"none\"",
-        q_.spec.place, q_.spec.id, q_.spec.type, channels(q_.in[0]), channels(q_.layer.infer_shape(q_.in)),
-        name_of(split), q_.parts);
+    fail_input("{}: layer '{}' ({}), from {} to {} channels, cannot be split by {} into {} parts; use {}",
+               q_.spec.place, q_.spec.id, q_.spec.type, channels(q_.in[0]), channels(q_.layer.infer_shape(q_.in)),
+               name_of(split), q_.parts, remedy(split));
+  }
+
+  // Another split into these parts, or the parts that this split can have.
+  std::string remedy(LayerSplit split) const {
+    std::string others;
+    for (const LayerSplit other : possible_) others += fmt::format("\"{}\" or ", name_of(other));
+    if (!others.empty()) return fmt::format("\"by\": {}\"none\" for it", others);
+    for (int parts = q_.parts - 1; parts > 1; --parts) {
+      const std::vector<LayerSplit> fewer = q_.layer.splits(q_.in, parts);
+      if (fewer.empty()) continue;
+      const bool same = std::ranges::find(fewer, split) != fewer.end();
+      return fmt::format("a plan.tp such as {}{}, or \"by\": \"none\" for it", parts,
+                         same ? "" : fmt::format(" with \"by\": \"{}\"", name_of(fewer.front())));
+    }
+    return "\"by\": \"none\" for it";
   }
 
   const SplitQuestion& q_;

@@ -14,7 +14,8 @@ std::optional<std::int64_t> parse_byte_size(std::string_view text) {
 
   double factor = 1;
   if (!unit.empty() && unit != "B") {
-    const std::size_t power = std::string_view("KMGT").find(unit.front()) + 1;
+    // SI writes kB, many write KB; KiB has one spelling.
+    const std::size_t power = unit == "kB" ? 1 : std::string_view("KMGT").find(unit.front()) + 1;
     if (power == 0) return std::nullopt;
     unit.remove_prefix(1);
     if (unit != "B" && unit != "iB") return std::nullopt;

@@ -275,7 +275,7 @@ std::int64_t read_bytes(const ObjectValues& object, const char* name, const Json
   if (const auto* bytes = std::get_if<std::int64_t>(&value)) return *bytes;
   const std::string& text = std::get<std::string>(value);
   const std::optional<std::int64_t> bytes = parse_byte_size(text);
-  if (!bytes) fail_field(object, name, section, "expected bytes or a size like \"8GB\", found \"{}\"", text);
+  if (!bytes) fail_field(object, name, section, "expected {}, found \"{}\"", kByteSizes, text);
   return *bytes;
 }
 

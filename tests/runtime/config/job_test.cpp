@@ -348,6 +348,11 @@ TEST(ByteSize, ReadsWhatPeopleWrite) {
   EXPECT_EQ(parse_byte_size("8GB"), 8'000'000'000);
   EXPECT_EQ(parse_byte_size("512 MiB"), 536'870'912);
   EXPECT_EQ(parse_byte_size("4096"), 4096);
+  EXPECT_EQ(parse_byte_size("256 kB"), 256'000);
+  EXPECT_EQ(parse_byte_size("1KB"), 1000);
+  EXPECT_EQ(parse_byte_size("1KiB"), 1024);
+  EXPECT_EQ(parse_byte_size("1kiB"), std::nullopt);
+  EXPECT_EQ(parse_byte_size("1mB"), std::nullopt);
   EXPECT_EQ(parse_byte_size("8 gigs"), std::nullopt);
   EXPECT_EQ(parse_byte_size("-1GB"), std::nullopt);
   EXPECT_EQ(parse_byte_size(""), std::nullopt);

@@ -35,14 +35,12 @@ TEST(FoldedRefusal, SaysWhatWouldWork) {
   EXPECT_EQ(refusal(small_mobilenet(), {.tp = 4, .split = {{"*", "rows"}}}),
             "test: dw2: layer 'dw2' (conv2d), from 6 to 3 rows, cannot be split by rows into 4 parts of a row or more; "
             "use a plan.tp of at most 3, or \"by\": \"none\" for it");
-  NetworkSpec inside = odd_network();
-  for (LayerSpec& layer : inside.layers)
-    if (layer.id == "pool") {
-      layer.values.set("pad", Pair{1, 1});
-      layer.values.set("count_pad", false);
-    }
-  EXPECT_EQ(refusal(inside, {.tp = 2, .split = {{"*", "rows"}}}),
-            "test: pool: layer 'pool' (avg_pool) cannot be split by rows; use \"by\": \"none\" for it");
+  EXPECT_EQ(refusal(small_mobilenet(), {.tp = 2, .split = {{"dw1", "out_channels"}}}),
+            "test: dw1: layer 'dw1' (conv2d), from 8 to 8 channels, cannot be split by out_channels into 2 parts; use "
+            "\"by\": \"groups\" or \"none\" for it");
+  EXPECT_EQ(refusal(small_mobilenet(), {.tp = 3, .split = {{"dw1", "out_channels"}}}),
+            "test: dw1: layer 'dw1' (conv2d), from 8 to 8 channels, cannot be split by out_channels into 3 parts; use "
+            "a plan.tp such as 2 with \"by\": \"groups\", or \"by\": \"none\" for it");
   EXPECT_EQ(refusal(small_tutorial(), {.tp = 2, .split = {{"fc1", "blocks"}}}),
             "test: fc1: layer 'fc1' (linear) cannot be split by blocks among 2 ranks, which make no square; use a "
             "plan.tp of 4, 9 or 16");
