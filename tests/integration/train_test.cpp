@@ -53,6 +53,19 @@ TEST_F(Train, ShowsPlainLinesWhereThereIsNoTerminal) {
   EXPECT_EQ(trifold({"train", "job.json", "--force", "--quiet"}).err, "");
 }
 
+TEST_F(Train, SaysWhichSamplesDoNotFillABatch) {
+  Json job = small_job();
+  const std::string line = "training samples, others each time: they do not fill a batch of ";
+  write_job(job);
+  EXPECT_FALSE(says(trifold({"train", "job.json"}).err, line));
+  job["data"]["train_samples"] = 70;
+  job["train"]["batch"] = 32;
+  write_job(job);
+  EXPECT_TRUE(
+      says(trifold({"train", "job.json", "--force"}).err, "each epoch leaves out 6 of the 70 " + line + "32\n"));
+  EXPECT_EQ(trifold({"train", "job.json", "--force", "--quiet"}).err, "");
+}
+
 TEST_F(Train, LeavesARunFolder) {
   write_job(small_job());
   train();

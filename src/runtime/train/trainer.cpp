@@ -50,6 +50,7 @@ struct Trainer::Parts {
     steps_per_epoch = learner->steps_per_epoch();
     if (state.position_in_epoch >= steps_per_epoch * batch)
       fail_input("the checkpoint belongs to a larger training set");
+    say_what_is_left_out();
     // The old run goes only now that the new one is known to be able to start.
     if (options.mode == RunMode::overwrite) open_folder();
     if (!speaks()) return;
@@ -57,6 +58,18 @@ struct Trainer::Parts {
     run_log.emplace(*folder, job, options.mode == RunMode::resume ? std::optional(state.step) : std::nullopt);
     checkpoints.write_into(*folder);
     learner->passed(state_now());
+  }
+
+  // Plans need whole batches. (Shards of parameter servers that do not come from the batch go round on their own.)
+  void say_what_is_left_out() {
+    const std::int64_t left_out = train_set->size() - steps_per_epoch * job.train.batch;
+    const bool divides_batches = job.data.division.kind == DivisionKind::batch;
+    if (!options.progress || left_out <= 0 || (job.plan.servers && (job.plan.servers->federated || !divides_batches)))
+      return;
+    progress->say(
+        fmt::format("each epoch leaves out {} of the {} training samples, others each time: they do not fill a "
+                    "batch of {}",
+                    left_out, train_set->size(), job.train.batch));
   }
 
   // In a world one process speaks for all.
