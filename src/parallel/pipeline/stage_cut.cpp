@@ -121,6 +121,16 @@ class PartBuilder {
         {std::make_shared<const Receive>(op), {}, {mine(id)}, maker(id).phase, maker(id).layer});
   }
 
+  // Such a value lies in the memory of the inputs, which is filled for a later micro-batch without waiting for
+  // messages.
+  bool is_view_of_input(ValueId id) const {
+    while (whole_[id].role != Role::input) {
+      if (maker_[static_cast<std::size_t>(id)] < 0 || !maker(id).op->is_view()) return false;
+      id = maker(id).in[0];
+    }
+    return true;
+  }
+
   void send(ValueId id, const Node& node) {
     const auto readers = readers_.find(id);
     if (readers == readers_.end()) return;
@@ -129,7 +139,7 @@ class PartBuilder {
       op.stage = stage_of(reader);
       op.tag = tag_of(id, reader);
       op.route = route_of(id, reader);
-      if (node.phase != Phase::forward) op.copies = cut_.gradient_copies;
+      if (node.phase != Phase::forward || is_view_of_input(id)) op.copies = cut_.gradient_copies;
       part_graph_.nodes.push_back({std::make_shared<const Send>(op), {mine(id)}, {}, node.phase, node.layer});
     }
   }

@@ -18,7 +18,7 @@ struct StageCut {
   std::vector<int> part_of_layer;
   int parts = 1;
   int stages = 1;
-  int gradient_copies = 1;  // that may wait for a stage to receive them
+  int gradient_copies = 1;  // of a gradient, or of a view of the inputs, that may wait for a stage to receive them
 };
 
 // The graph of one part: with send and receive nodes where edges were cut.

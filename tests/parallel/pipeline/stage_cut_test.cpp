@@ -8,6 +8,7 @@
 
 #include "kernels/ops/collective.h"
 #include "layers/network.h"
+#include "runtime/config/job.h"
 #include "runtime/core/error.h"
 #include "support/networks.h"
 
@@ -145,6 +146,26 @@ TEST(StageCut, ASkipConnectionGoesStraightToItsReader) {
   for (const Node& node : first.nodes)
     if (const auto* send = dynamic_cast<const Send*>(node.op.get())) to.push_back(send->stage);
   EXPECT_EQ(to, (std::vector<int>{1, 2}));
+}
+
+// The inputs of a slot are filled without waiting for messages, so none may be read from their memory: a first stage of
+// views alone once sent the samples of a later micro-batch.
+TEST(StageCut, AViewOfTheInputIsSentFromACopy) {
+  const Job job = parse_job(R"({"model": {"input": [1, 2, 2], "classes": 3, "layers": [{"type": "flatten"},
+                                {"type": "log_softmax"}, {"type": "linear", "out": 3}]},
+                                "data": {"type": "synthetic"}})",
+                            "job.json", {});
+  const Graph whole = build_graph(job.model, {.batch = 1, .global_batch = 4, .bn_group = 1, .classes = 3}, Mode::train);
+  const StageCut cut = make_cut(std::vector<int>{1, 1, static_cast<int>(whole.layers.size()) - 2}, 3);
+  const auto copies = [&](int part) {
+    std::vector<int> found;
+    const Graph graph = graph_of_part(whole, cut, part);
+    for (const Node& node : graph.nodes)
+      if (const auto* send = dynamic_cast<const Send*>(node.op.get())) found.push_back(send->copies);
+    return found;
+  };
+  EXPECT_EQ(copies(0), std::vector<int>{1}) << "flatten";
+  EXPECT_EQ(copies(1), std::vector<int>{0}) << "log_softmax, which has memory of its own";
 }
 
 }  // namespace
