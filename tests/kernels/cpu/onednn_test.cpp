@@ -144,6 +144,24 @@ TEST(OneDnnConv, SaysWhichWeightsItWants) {
   EXPECT_GE(primitive->scratch_bytes(), problem.w.bytes());
 }
 
+// The kernels of some versions end with an illegal instruction or give wrong numbers. Bites only on processors with
+// AMX.
+TEST(OneDnnConv, LeavesAmxOutWhereTheStrideIsAboveOne) {
+  const Layout blocked = {Order::channel_block, 16};
+  const ConvCase c = {
+      .batch = 16, .in = 16, .image = {10, 10}, .out = 32, .kernel = {1, 1}, .args = {.stride = {2, 2}}};
+  for (const Pass pass : kPasses)
+    for (const Conversion conversion : {Conversion::none, Conversion::weights, Conversion::all, Conversion::plain}) {
+      ConvProblem problem = problem_of(c, {blocked, {Order::conv_block, 16}, blocked}, pass, 1);
+      problem.x.dtype = problem.y.dtype = DType::bf16;
+      if (pass != Pass::backward_weights) problem.w.dtype = DType::bf16;
+      problem.conversion = conversion;
+      const auto primitive = ConvPrimitive::create(problem);
+      const std::string name = primitive ? primitive->implementation() : "";
+      EXPECT_EQ(name.find("amx"), std::string::npos) << name;
+    }
+}
+
 TEST(OneDnnInnerProduct, AllPasses) {
   const std::int64_t batch = 5, in = 13, out = 7;
   const ConvCase same = {.batch = batch, .in = in, .image = {1, 1}, .out = out, .kernel = {1, 1}};
