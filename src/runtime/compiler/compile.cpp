@@ -11,12 +11,29 @@
 #include "runtime/compiler/shard_state.h"
 #include "runtime/compiler/split_backward.h"
 #include "runtime/compiler/stash_weights.h"
+#include "runtime/compiler/verify.h"
 #include "runtime/core/error.h"
 
 namespace trifold {
 namespace {
 
 constexpr std::size_t kSmallScratch = std::size_t{64} << 20;
+
+#ifdef TRIFOLD_VERIFY_PASSES
+constexpr bool kVerifyPasses = true;
+#else
+constexpr bool kVerifyPasses = false;
+#endif
+
+void verify(const Graph& graph, const char* pass) {
+  if (kVerifyPasses) verify_graph(graph, pass);
+}
+
+void verify(const LaidOutGraph& laid_out, const CompileOptions& options, const char* pass) {
+  if (!kVerifyPasses) return;
+  verify_graph(laid_out.graph, pass);
+  verify_layouts(laid_out, *options.backend, pass);
+}
 
 KernelPtr make_kernel_for(const Program& program, const Node& node, const CompileOptions& options,
                           std::size_t scratch_limit = 0) {
@@ -73,7 +90,8 @@ class UpdateBuilder {
       return;
     }
     reserve(Region::optimizer, flat_.bytes_of(Region::optimizer) * state_names().size());
-    if (flat_.replication.zero == 0)
+    // A stage without parameters has nothing to divide. It still has an update: fp16's loss scale moves with it.
+    if (flat_.replication.zero == 0 || flat_.buckets.empty())
       add_all_at_once();
     else
       add_by_buckets();
@@ -320,17 +338,29 @@ Replication replication_of(const CompileOptions& options) {
 
 Program compile(Graph graph, const CompileOptions& options) {
   TRIFOLD_CHECK(options.backend != nullptr, "compile needs a backend");
+  verify(graph, "autodiff");
   if (options.fuse) graph = fuse(std::move(graph));
+  verify(graph, "fusion");
   graph = recompute_activations(std::move(graph), options.recompute);
+  verify(graph, "recomputation");
   graph = assign_precision(std::move(graph), options.precision);
+  verify(graph, "the choice of element types");
   LaidOutGraph laid_out = choose_layouts(std::move(graph), *options.backend, options.parameter_layouts);
-  if (options.recomputes_stage) recompute_stage(laid_out);
-  if (options.micro_batches.splits_backward) split_backward(laid_out);
+  verify(laid_out, options, "the choice of layouts");
+  if (options.recomputes_stage) {
+    recompute_stage(laid_out);
+    verify(laid_out, options, "recomputation of the stage");
+  }
+  if (options.micro_batches.splits_backward) {
+    split_backward(laid_out);
+    verify(laid_out, options, "the split of backward work");
+  }
 
   Program program;
   program.flat = lay_out_flat(laid_out.graph, laid_out.descs, replication_of(options));
   GivenPlaces given = shard_state(laid_out, program.flat);
   if (options.stashes_weights) stash_weights(laid_out, program.flat, given);
+  if (kVerifyPasses) verify_layouts(laid_out, *options.backend, "the division of states");
   program.graph = std::move(laid_out.graph);
   program.descs = std::move(laid_out.descs);
   std::vector<std::size_t> scratch_bytes(program.graph.nodes.size(), 0);
@@ -346,8 +376,11 @@ Program compile(Graph graph, const CompileOptions& options) {
   }
   program.memory = plan_memory(program.graph, program.descs, scratch_bytes, program.flat, options.micro_batches, given);
   for (std::size_t node = 0; node < program.kernels.size(); ++node) place_lasting_memory(program, node);
+  if (kVerifyPasses) verify_memory(program, given, options, "the memory plan");
   program.updates_elsewhere = options.updates_elsewhere;
-  if (options.optimizer) UpdateBuilder(program, options).add();
+  if (!options.optimizer) return program;
+  UpdateBuilder(program, options).add();
+  if (kVerifyPasses) verify_memory(program, given, options, "the update was added");
   return program;
 }
 

@@ -76,6 +76,32 @@ TEST(Zero, SendsAsMuchAsAnAllReduceUntilParametersAreGatheredTwice) {
   }
 }
 
+// A stage without parameters has no gradients to exchange, but takes part in clipping and moves fp16's loss scale.
+TEST(Zero, TrainsStagesWithoutParameters) {
+  FoldOptions plain = with_momentum();
+  FoldOptions clipped = plain;
+  clipped.optimizer.clip_norm = 0.05;
+  FoldOptions scaled = plain;
+  scaled.precision = DType::f16;
+  for (const FoldOptions& options : {plain, clipped, scaled}) {
+    const FoldRun single = run_fold(small_vgg(), {}, options);
+    for (const int zero : {0, 1, 2, 3}) {
+      SCOPED_TRACE(zero);
+      const PlanConfig plan{.dp = 2, .pp = 3, .micro_batches = 2, .cut_after = {"conv2", "flat"}, .zero = zero};
+      const FoldRun run = run_fold(small_vgg(), plan, options);
+      ASSERT_EQ(run.losses.size(), single.losses.size());
+      const double tolerance = options.precision == DType::f16 ? 2e-3 : 1e-4;
+      for (std::size_t i = 0; i < run.losses.size(); ++i)
+        EXPECT_NEAR(run.losses[i], single.losses[i], tolerance * single.losses[i]) << "step " << i;
+      EXPECT_EQ(run.parameters.contains("optimizer.loss_scale"), options.precision == DType::f16);
+      for (const auto& [name, values] : single.parameters)
+        if (name == "optimizer.loss_scale") {
+          EXPECT_EQ(run.parameters.at(name), values);
+        }
+    }
+  }
+}
+
 TEST(Zero, CheckpointsKnowNoStage) {
   const testing::TemporaryDirectory folder;
   const auto file = folder.path() / "state.safetensors";
