@@ -1,4 +1,5 @@
-"""A resolved Trifold job as a PyTorch module: what tools/compare_torch.py and tools/bench hold Trifold against."""
+"""A resolved Trifold job as a PyTorch module: what tools/compare_torch.py, tools/bench and tools/checks/networks_torch
+compare Trifold with."""
 import json
 import subprocess
 
@@ -23,13 +24,13 @@ def philox(key, counter):
 
 
 def keep_factors(seed, layer, samples, count, p):
-    """[len(samples), count] of 0 or 1/(1-p): the numbers that Trifold's dropout draws for these samples."""
+    """[len(samples), count] of 0 or 1/(1-p), in double: the numbers that Trifold's dropout draws for these samples."""
     blocks = (count + 3) // 4
     block, sample = np.meshgrid(np.arange(blocks), samples)
     words = philox(seed ^ (PURPOSE_DROPOUT << 56),
                    [block, np.full_like(block, layer), sample & 0xFFFFFFFF, sample >> 32])
     uniform = (np.stack(words, axis=-1).reshape(len(samples), -1)[:, :count] >> np.uint64(8)).astype(np.float32) * 2.0**-24
-    return torch.from_numpy(np.where(uniform >= np.float32(p), np.float32(1 / (1 - p)), np.float32(0)))
+    return torch.from_numpy(np.where(uniform >= np.float32(p), 1 / (1 - p), 0.0))
 
 
 def resolve(program, job, settings=()):
@@ -77,7 +78,7 @@ class TorchNet(nn.Module):
         kind = layer["type"]
         if kind == "conv2d":
             kernel = as_pair(layer["kernel"])
-            pad = (kernel[0] // 2, kernel[1] // 2) if layer["padding"] == "same" else as_pair(layer["pad"])
+            pad = "same" if layer["padding"] == "same" else as_pair(layer["pad"])
             return nn.Conv2d(x.shape[1], layer["out"], kernel, as_pair(layer["stride"]), pad, as_pair(layer["dilation"]),
                              layer["groups"] or x.shape[1], layer["bias"])
         if kind == "linear":
@@ -104,8 +105,9 @@ class TorchNet(nn.Module):
         if kind in ("max_pool", "avg_pool"):
             kernel = as_pair(layer["kernel"])
             stride = as_pair(layer["stride"]) if "stride" in layer else kernel
-            pool = F.max_pool2d if kind == "max_pool" else F.avg_pool2d
-            return pool(x, kernel, stride, as_pair(layer["pad"]))
+            if kind == "max_pool":
+                return F.max_pool2d(x, kernel, stride, as_pair(layer["pad"]))
+            return F.avg_pool2d(x, kernel, stride, as_pair(layer["pad"]), count_include_pad=layer["count_pad"])
         if kind == "global_avg_pool":
             return x.mean(dim=(2, 3))
         if kind in ("dropout", "dropout2d"):
@@ -115,10 +117,11 @@ class TorchNet(nn.Module):
                 return (F.dropout if kind == "dropout" else F.dropout2d)(x, layer["p"])
             samples = np.arange(self.first_sample, self.first_sample + x.shape[0])
             if kind == "dropout2d":
-                return x * keep_factors(self.seed, index, samples, x.shape[1], layer["p"])[:, :, None, None]
+                factors = keep_factors(self.seed, index, samples, x.shape[1], layer["p"]).to(x.dtype)
+                return x * factors[:, :, None, None]
             # Element e of a sample is numbered pixel * C + channel.
             pixels = x[0, 0].numel() if x.dim() == 4 else 1
-            factors = keep_factors(self.seed, index, samples, pixels * x.shape[1], layer["p"])
+            factors = keep_factors(self.seed, index, samples, pixels * x.shape[1], layer["p"]).to(x.dtype)
             return x * factors.view(x.shape[0], pixels, x.shape[1]).transpose(1, 2).reshape(x.shape)
         if kind == "flatten":
             return torch.flatten(x, 1)
@@ -139,11 +142,16 @@ class TorchNet(nn.Module):
             last = values[layer["id"]] = self.run(index, layer, [values[name] for name in self.inputs(layer)])
         return last
 
-    def loss(self, output, labels):
-        if self.layers[-1]["type"] == "log_softmax":
-            return F.nll_loss(output, labels)
-        smoothing = self.layers[-1].get("label_smoothing", 0.0)
-        return F.cross_entropy(output, labels, label_smoothing=smoothing)
+    def loss(self, output, labels, targets=None, class_weights=None):
+        """`class_weights`: of data.class_weights; those of the loss layer override them."""
+        last = self.layers[-1]
+        if last["type"] == "mse":
+            return F.mse_loss(output, targets)
+        weights = last.get("class_weights", class_weights)
+        weights = None if weights is None else torch.tensor(weights, dtype=output.dtype)
+        if last["type"] == "log_softmax":
+            return F.nll_loss(output, labels, weights)
+        return F.cross_entropy(output, labels, weights, label_smoothing=last.get("label_smoothing", 0.0))
 
     def load_trifold(self, tensors):
         """Parameters by Trifold's names: "conv1.weight", "stage1.0.bn1.running_mean"."""
@@ -203,23 +211,49 @@ class TorchStage(nn.Module):
         return leaving if len(leaving) > 1 else leaving[0]
 
 
+class Lars(torch.optim.Optimizer):
+    """You, Gitman and Ginsburg 2017, algorithm 1: v = m v + lr local (g + decay w), w = w - v, with the local rate
+    trust |w| / (|g| + decay |w|). It is 1 for parameters that are exempt from weight decay."""
+
+    def __init__(self, groups, lr, momentum, nesterov, trust):
+        super().__init__(groups, {"lr": lr, "momentum": momentum, "nesterov": nesterov, "trust": trust})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            decay, momentum = group["weight_decay"], group["momentum"]
+            for w in group["params"]:
+                if w.grad is None:
+                    continue
+                rate, w_norm, g_norm = group["lr"], w.norm(), w.grad.norm()
+                if not group["exempt"] and w_norm > 0 and g_norm > 0:
+                    rate = rate * group["trust"] * w_norm / (g_norm + decay * w_norm)
+                change = rate * (w.grad + decay * w)
+                velocity = self.state[w].setdefault("momentum_buffer", torch.zeros_like(w)).mul_(momentum).add_(change)
+                w -= change + momentum * velocity if group["nesterov"] else velocity
+
+
 def decay_groups(net, weight_decay, decay_bias):
-    """Trifold exempts biases and batch norm from weight decay unless told otherwise."""
+    """Trifold exempts biases and batch norm from weight decay unless decay_bias is set."""
     plain, exempt = [], []
     for module in net.made.values():
         for name, parameter in module.named_parameters():
             is_weight = name == "weight" and not isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d))
             (plain if is_weight or decay_bias else exempt).append(parameter)
-    return [{"params": plain, "weight_decay": weight_decay}, {"params": exempt, "weight_decay": 0.0}]
+    return [{"params": plain, "weight_decay": weight_decay, "exempt": False},
+            {"params": exempt, "weight_decay": 0.0, "exempt": True}]
 
 
 def make_optimizer(net, job):
     options = job["train"]["optimizer"]
+    kind, lr = options["type"], options["lr"]
     groups = decay_groups(net, options["weight_decay"], options["decay_bias"])
-    if options["type"] == "sgd":
-        return torch.optim.SGD(groups, lr=options["lr"], momentum=options["momentum"], nesterov=options["nesterov"])
-    if options["type"] == "adagrad":
-        return torch.optim.Adagrad(groups, lr=options["lr"], eps=options["eps"],
+    if kind == "sgd":
+        return torch.optim.SGD(groups, lr, momentum=options["momentum"], nesterov=options["nesterov"])
+    if kind == "lars":
+        return Lars(groups, lr, options["momentum"], options["nesterov"], options["trust"])
+    if kind == "adagrad":
+        return torch.optim.Adagrad(groups, lr, eps=options["eps"],
                                    initial_accumulator_value=options["initial_accumulator"])
-    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options["type"]]
-    return kind(groups, lr=options["lr"], betas=(options["beta1"], options["beta2"]), eps=options["eps"])
+    adam = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind]
+    return adam(groups, lr, betas=(options["beta1"], options["beta2"]), eps=options["eps"])

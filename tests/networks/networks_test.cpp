@@ -1,0 +1,106 @@
+// A fixed few hundred generated jobs; tools/dev/fuzz_networks tries new ones. Each test is a run of seeds.
+#include <map>
+
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+
+#include "networks/random_job.h"
+#include "networks/shrink.h"
+
+namespace trifold::test {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::uint64_t kSeedsEach = 1;  // what is computed is the same: only the memory is looked at
+#else
+constexpr std::uint64_t kSeedsEach = 10;
+#endif
+constexpr int kRuns = 15;
+constexpr double kShrinkSeconds = 60;
+
+void expect_right(const JobJson& job, std::uint64_t seed) {
+  const std::string wrong = what_is_wrong(job, seed);
+  if (wrong.empty()) return;
+  const JobJson least = shrink(job, seed, kShrinkSeconds);
+  ADD_FAILURE() << "seed " << seed << ": " << wrong << "\nthe smallest job that fails: " << what_is_wrong(least, seed)
+                << "\n"
+                << least.dump(2);
+}
+
+class GeneratedNetworks : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { spdlog::set_level(spdlog::level::warn); }  // what each job would say of its precision
+  void TearDown() override { spdlog::set_level(spdlog::level::info); }
+  static std::uint64_t first_seed() { return static_cast<std::uint64_t>(GetParam()) * 1000; }
+};
+
+TEST_P(GeneratedNetworks, TrainAsThePlainNetwork) {
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + kSeedsEach; ++seed)
+    expect_right(random_job(seed), seed);
+}
+
+TEST_P(GeneratedNetworks, TrainAsThePlainNetworkUnderPlans) {
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + kSeedsEach; ++seed) {
+    JobJson job = random_job(seed);
+    job["plan"] = random_plan(parse_generated(job), seed);
+    expect_right(job, seed);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, GeneratedNetworks, ::testing::Range(1, kRuns + 1));
+
+// Every layer, optimiser, precision and axis of plans is drawn.
+TEST(RandomJobs, HaveEveryLayerAndEveryAxis) {
+  std::map<std::string, int> seen;
+  for (std::uint64_t seed = 1; seed <= 2400; ++seed) {
+    const JobJson json = random_job(seed);
+    const Job job = parse_generated(json);
+    for (const LayerSpec& layer : job.model.layers) ++seen[layer.type];
+    ++seen[name_of(job.train.optimizer.kind)];
+    ++seen[precision_name(job.train.precision)];
+    const JobJson plan = random_plan(job, seed);
+    for (const char* axis : {"dp", "tp", "pp", "micro_batches"})
+      if (plan[axis] > 1) ++seen[axis];
+    for (const auto& [key, value] : plan.items())
+      if (key == "zero" || key == "schedule") ++seen[key + " " + value.dump()];
+    if (plan.contains("sync")) ++seen["parameter servers"];
+    if (plan.contains("split"))
+      for (const JobJson& split : plan["split"]) ++seen["by " + split["by"].get<std::string>()];
+  }
+  for (const auto& [name, type] : layer_types()) EXPECT_GT(seen[name], 0) << name;
+  for (const char* what : {"sgd",
+                           "adam",
+                           "adamw",
+                           "lars",
+                           "adagrad",
+                           "fp32",
+                           "fp16",
+                           "bf16",
+                           "dp",
+                           "tp",
+                           "pp",
+                           "micro_batches",
+                           "zero 1",
+                           "zero 2",
+                           "zero 3",
+                           "schedule \"gpipe\"",
+                           "schedule \"1f1b\"",
+                           "schedule \"interleaved\"",
+                           "schedule \"zero-bubble\"",
+                           "schedule \"zero-bubble-h2\"",
+                           "by out_channels",
+                           "by in_channels",
+                           "by groups",
+                           "by rows",
+                           "by blocks"})
+    EXPECT_GT(seen[what], 0) << what;
+}
+
+TEST(RandomJobs, AreTheSameForTheSameSeed) {
+  const JobJson job = random_job(17);
+  EXPECT_EQ(job, random_job(17));
+  EXPECT_NE(job["model"], random_job(18)["model"]);
+}
+
+}  // namespace
+}  // namespace trifold::test
