@@ -123,6 +123,8 @@ void add_product_cases(std::vector<OpCase>& cases) {
       {"kernel_5", {2, 16, 7, 7}, 8, {5, 5}, {.pad = {2, 2}}, true},
       {"whole_image", {2, 16, 4, 4}, 10, {4, 4}, {}},
       {"one_pixel", {4, 16, 1, 1}, 16, {3, 3}, {.pad = {1, 1}}},
+      {"narrower_than_stride", {4, 16, 8, 1}, 16, {5, 3}, {.stride = {3, 3}, .pad = {2, 2}}, true},
+      {"pixel_smaller_than_stride", {2, 32, 1, 1}, 16, {3, 3}, {.stride = {2, 2}, .pad = {1, 1}}},
   };
   for (const ConvCase& c : convs) cases.push_back(conv_case(c));
   const LinearCase linears[] = {{4, 7, 5, true},      {1, 16, 10},     {32, 64, 48, true},    {3, 33, 17},
