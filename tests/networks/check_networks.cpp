@@ -1,6 +1,8 @@
 // Compares generated jobs with the plain network, in the order of their seeds: check_networks --seed 1 --count 2000.
-// The first line of a failure names the seed; what follows is the job, as small as it could be made.
+// The first line of a failure names the seed; what follows is the job, as small as it could be made. That job, kept in
+// a file, runs alone with --job FILE --seed SEED, which prints every difference.
 #include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <optional>
 
@@ -21,6 +23,7 @@ struct Options {
   double seconds = 0;  // 0: as many as `count` says
   bool plans = false;
   std::string device;
+  std::string job;  // a file; else jobs are generated
   bool each = false;
   bool shrink = true;
   bool stop = false;
@@ -33,12 +36,29 @@ JobJson job_of(const Options& options, std::uint64_t seed) {
   return job;
 }
 
+int run_file(const Options& options) {
+  std::ifstream file(options.job);
+  if (!file) {
+    fmt::print(stderr, "check_networks: cannot read {}\n", options.job);
+    return 2;
+  }
+  NetworkCheck check;
+  const std::string wrong = what_is_wrong(JobJson::parse(file), options.seed, &check);
+  if (wrong.starts_with("refused")) {
+    fmt::print("{}\n", wrong);
+    return 1;
+  }
+  fmt::print("{}closest to what is allowed: {:.2f} of it, at {}\n", to_string(check), check.closest, check.tightest);
+  return check.differences.empty() ? 0 : 1;
+}
+
 int run(const Options& options) {
   const Stopwatch stopwatch;
   std::int64_t passed = 0;
   std::int64_t failed = 0;
   std::int64_t kinked = 0;
   std::int64_t kernels = 0;
+  std::int64_t overflowed = 0;
   double closest = 0;
   std::string tightest;
   for (std::uint64_t seed = options.seed;; ++seed) {
@@ -50,6 +70,7 @@ int run(const Options& options) {
     const std::string wrong = what_is_wrong(job, seed, &check);
     kinked += check.kinked_steps;
     kernels += check.nodes;
+    if (check.overflowed) ++overflowed;
     if (check.closest > closest) {
       closest = check.closest;
       tightest = "seed " + std::to_string(seed) + " " + check.tightest;
@@ -71,8 +92,10 @@ int run(const Options& options) {
     if (options.stop) break;
   }
   fmt::print("closest to what is allowed: {:.2f} of it, at {}\n", closest, tightest);
-  fmt::print("{} kernels compared; gradients of {} steps left out, too close to a kink; {:.0f} s\n", kernels, kinked,
-             stopwatch.seconds());
+  fmt::print(
+      "{} kernels compared; gradients of {} steps left out, too close to a kink; {} networks left where they grew "
+      "beyond fp16; {:.0f} s\n",
+      kernels, kinked, overflowed, stopwatch.seconds());
   fmt::print("networks: {} passed, {} failed, 0 skipped\n", passed, failed);
   return failed == 0 ? 0 : 1;
 }
@@ -87,6 +110,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", options.seed, "of the first job");
   app.add_option("--count", options.count, "jobs");
   app.add_option("--seconds", options.seconds, "go on for so long");
+  app.add_option("--job", options.job, "a job file, in place of generated jobs");
   app.add_flag("--plans", options.plans, "under random plans");
   app.add_option("--device", options.device, "as in plan.device");
   app.add_flag("--each", options.each, "a line for each job");
@@ -94,5 +118,5 @@ int main(int argc, char** argv) {
   app.add_flag("!--no-shrink", options.shrink, "leave failing jobs as they are");
   CLI11_PARSE(app, argc, argv);
   spdlog::set_level(spdlog::level::warn);
-  return trifold::test::run(options);
+  return options.job.empty() ? trifold::test::run(options) : trifold::test::run_file(options);
 }

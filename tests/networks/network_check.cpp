@@ -171,8 +171,8 @@ class Checker {
   NetworkCheck run() {
     watch_nodes();
     start();
-    for (int step = 1; step <= kSteps; ++step) check_step(step);
-    check_evaluation();
+    for (int step = 1; step <= kSteps && !result_.overflowed; ++step) check_step(step);
+    if (!result_.overflowed) check_evaluation();
     watchers_.clear();
     return std::move(result_);
   }
@@ -293,6 +293,7 @@ class Checker {
       Rounding errors = rounding(run);
       const PlainNetwork::Pass pass = plain_.train(before, batch, context_, &errors, &kinks);
       correct_varies = correct_varies || pass.correct != correct;
+      result_.overflowed = result_.overflowed || errors.overflowed();
       runs.disturbed.push_back(named_results(pass));
     };
     const auto disturb_more = [&] {
@@ -314,6 +315,7 @@ class Checker {
       for (int run = 0; run < kDisturbedRuns; ++run) disturb(run);
       kinked = !half_ && kinks.close(kMargin);
     }
+    if (result_.overflowed) return;
 
     tell_watchers(batch.first_sample, plain_.mean_class_weight(batch));
     model_.start_step(&batch, context_);
@@ -461,9 +463,11 @@ class Checker {
       for (int run = from; run < from + count; ++run) {
         Rounding errors = rounding(run);
         runs.disturbed.push_back({{"output", log_probabilities(plain_.evaluate(model, batch, &errors), classes)}});
+        result_.overflowed = result_.overflowed || errors.overflowed();
       }
     };
     disturb(0, kDisturbedRuns);
+    if (result_.overflowed) return;
     compare({{"output", log_probabilities({outputs.begin(), outputs.end()}, classes)}}, exact, runs,
             [&] { disturb(kDisturbedRuns, kMoreRuns); });
   }

@@ -18,10 +18,11 @@ struct Difference {
 
 struct NetworkCheck {
   std::vector<Difference> differences;
-  double closest = 0;    // largest error over what is allowed, of all that was compared
-  std::string tightest;  // where that was
-  int kinked_steps = 0;  // of which gradients could not be compared: every batch drawn came too close to a kink
-  int nodes = 0;         // kernels that were compared
+  double closest = 0;       // largest error over what is allowed, of all that was compared
+  std::string tightest;     // where that was
+  int kinked_steps = 0;     // of which gradients could not be compared: every batch drawn came too close to a kink
+  int nodes = 0;            // kernels that were compared
+  bool overflowed = false;  // an activation grew beyond fp16; from that step on, nothing was compared
 };
 
 // `seed`: of weights and batches. Throws what the program throws.

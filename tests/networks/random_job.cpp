@@ -67,13 +67,8 @@ JobJson random_job(std::uint64_t seed) {
   }
   train["threads"] = dice.pick({1, 2});
   JobJson data = {{"type", "synthetic"}, {"train_samples", 4 * batch}, {"test_samples", batch}};
-  if (network.regression) {
-    const JobJson& layers = network.model["layers"];
-    data = {{"type", "csv"},
-            {"path", "rows.csv"},
-            {"test_path", "rows.csv"},
-            {"targets", layers[layers.size() - 2]["out"]}};
-  }
+  if (network.regression)
+    data = {{"type", "csv"}, {"path", "rows.csv"}, {"test_path", "rows.csv"}, {"targets", network.outputs}};
   return {{"name", "generated_" + std::to_string(seed)}, {"model", network.model}, {"data", data}, {"train", train}};
 }
 

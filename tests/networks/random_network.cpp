@@ -24,7 +24,7 @@ class NetworkDrawer {
 
   RandomNetwork draw() {
     const Shape input{1, dice_.pick({1, 2, 3, 3, 4, 8, 16}), side(), side()};
-    classes_ = dice_.pick({2, 3, 5, 10});
+    classes_ = result_.outputs = dice_.pick({2, 3, 5, 10});
     tips_.push_back({"input", input});
     const std::int64_t parts = dice_.between(1, 5);
     for (std::int64_t i = 0; i < parts; ++i) {
@@ -346,15 +346,44 @@ class NetworkDrawer {
     TRIFOLD_CHECK(add("concat", rows), "rows can be joined");
   }
 
-  // What the network ends with: one row of scores per sample, and a loss.
-  void finish() {
-    join_ends();
+  // A convolution to as many channels as there are classes, and their means, or a window as large as the image: scores
+  // without a linear layer.
+  bool add_convolution_to_scores() {
+    const bool whole_image = dice_.chance(0.5);
+    const Shape& image = last().shape;
+    if (!add_after_last("conv2d", {{"out", std::int64_t{classes_}},
+                                   {"kernel", whole_image ? Pair{image[2], image[3]} : Pair{1, 1}},
+                                   {"pad", Pair{0, 0}},
+                                   {"stride", Pair{1, 1}},
+                                   {"dilation", Pair{1, 1}},
+                                   {"groups", std::int64_t{1}},
+                                   {"padding", std::string("pad")}}))
+      return false;
+    if (dice_.chance(0.3)) add_after_last("relu");
+    return add_after_last(whole_image && dice_.chance(0.8) ? "flatten" : "global_avg_pool");
+  }
+
+  void add_scores() {
+    if (is_image(last()) && dice_.chance(0.25) && add_convolution_to_scores()) return;
     if (is_image(last())) {
       if (dice_.chance(0.15)) add_after_last("dropout");
       add_after_last(dice_.chance(0.6) ? "flatten" : "global_avg_pool");
     }
     if (dice_.chance(0.2)) add_after_last("dropout");
     add_after_last("linear", {{"out", std::int64_t{classes_}}});
+    if (!dice_.chance(0.2)) return;
+    // Scores that are more than a linear layer's output.
+    const std::size_t scores = tips_.size() - 1;
+    if (dice_.chance(0.4) && add("linear", {scores - 1}, {{"out", std::int64_t{classes_}}}))
+      add("add", {scores, scores + 1});
+    else
+      add_after_last(dice_.pick<std::string>({"batch_norm", "dropout", "tanh", "relu", "leaky_relu", "flatten"}));
+  }
+
+  // What the network ends with: one row of scores per sample, and a loss.
+  void finish() {
+    join_ends();
+    add_scores();
     if (dice_.chance(0.1)) {
       result_.regression = true;
       add_after_last("mse");

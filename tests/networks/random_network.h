@@ -11,6 +11,7 @@ struct RandomNetwork {
   // Batch norm of one value per sample and channel needs a group of two samples or more.
   std::int64_t smallest_bn_group = 1;
   bool regression = false;
+  std::int64_t outputs = 0;  // scores, or predictions, per sample
 };
 
 RandomNetwork random_network(Dice& dice);

@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kFloatUnit = 0x1p-23;
 constexpr double kSmallestHalf = 0x1p-24;  // fp16 without an exponent
+constexpr double kLargestHalf = 65504;
 
 bool is_16_bits(DType type) {
   return type == DType::f16 || type == DType::bf16;
@@ -114,6 +115,7 @@ std::map<ValueId, std::vector<double>> Rounding::disturb_inputs(const Graph& gra
     const DType type = type_of(options_, graph, node, Op::Side::in, i);
     disturb_terms(input, kFloatUnit * growth, noise_);
     if (is_16_bits(type)) disturb(input, unit_of(type), 0, noise_);
+    if (type == DType::f16 && graph[id].role == Role::activation) overflowed_ |= largest(input) > kLargestHalf / 4;
   }
   return kept;
 }

@@ -55,10 +55,15 @@ class Rounding {
                                                         std::vector<std::vector<double>>& values);
   void disturb_outputs(const Graph& graph, const Node& node, std::vector<std::vector<double>>& values);
 
+  // Whether an activation came so close to the largest number of fp16 that a right program may have infinity there.
+  // (Of gradients the program itself notices, and leaves the update out.)
+  bool overflowed() const { return overflowed_; }
+
  private:
   RoundingOptions options_;
   Noise noise_;
   const Kinks* kinks_ = nullptr;
+  bool overflowed_ = false;
 };
 
 // The largest relative error of rounding to the type.

@@ -38,6 +38,7 @@ class PrecisionPass {
   void place(Node node) {
     if (node.op->is_view()) {
       value(node.out[0]).dtype = value(node.in[0]).dtype;
+      if (unscaled_gradients_.contains(node.in[0])) unscaled_gradients_.insert(node.out[0]);
       graph_.nodes.push_back(std::move(node));
       return;
     }

@@ -11,7 +11,8 @@
 namespace trifold {
 
 // Every value is written once and before it is read, phases follow each other, every trained parameter has its
-// gradient, shapes and element types fit the ops, and saved values are those that forward work made.
+// gradient, nothing reads the loss's gradient without the loss scale, shapes and element types fit the ops, and saved
+// values are those that forward work made.
 void verify_graph(const Graph& graph, std::string_view pass);
 
 // Every node's layouts are those that the backend wants, views keep the order of elements, gradients lie as their

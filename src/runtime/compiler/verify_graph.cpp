@@ -1,8 +1,10 @@
 // The order of a graph: what is read has been written, once, and phases follow each other.
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
+#include "kernels/ops/shape_ops.h"
 #include "runtime/compiler/verify.h"
 #include "runtime/core/error.h"
 
@@ -19,6 +21,7 @@ class GraphVerifier {
       check_phase(node);
       for (const ValueId in : node.in) check_read(node, in);
       for (std::size_t i = 0; i < node.out.size(); ++i) check_write(node, i);
+      if (graph_.loss_scale != kNoValue) check_loss_scale(node);
     }
     check_results();
     check_parameter_gradients();
@@ -66,6 +69,19 @@ class GraphVerifier {
     writer(id) = &node;
   }
 
+  // The loss's gradient, and what is only a copy of it, may be read by the cast that multiplies it by the loss scale,
+  // and by nothing else.
+  void check_loss_scale(const Node& node) {
+    const bool is_loss = std::ranges::any_of(node.out, [&](ValueId id) { return graph_[id].role == Role::report; });
+    const bool copies = node.op->is_view() || dynamic_cast<const Reorder*>(node.op.get()) != nullptr;
+    const auto* cast = dynamic_cast<const Cast*>(node.op.get());
+    const bool reads_unscaled = std::ranges::any_of(node.in, [&](ValueId id) { return unscaled_.contains(id); });
+    if (reads_unscaled && !copies && !(cast != nullptr && cast->scaled))
+      fail_pass(pass_, graph_, node, "reads the loss's gradient before it is multiplied by the loss scale");
+    for (const ValueId id : node.out)  // besides its report a loss makes one thing: its gradient
+      if (graph_[id].role != Role::report && (is_loss || (reads_unscaled && copies))) unscaled_.insert(id);
+  }
+
   void check_results() {
     for (const ValueId id : {graph_.report, graph_.output})
       if (id != kNoValue && writer(id) == nullptr && !is_there_from_the_start(graph_[id].role))
@@ -89,6 +105,7 @@ class GraphVerifier {
   const Graph& graph_;
   std::string_view pass_;
   std::vector<const Node*> writer_;  // by value: the last one so far
+  std::set<ValueId> unscaled_;        // gradients
   Phase phase_ = Phase::forward;
 };
 

@@ -26,6 +26,18 @@ ModelOptions options_for(const Backend& backend, DType precision) {
   return options;
 }
 
+// Without linear layers: the loss reads a view of the last convolution, and so does its gradient.
+NetworkSpec convolutions_only() {
+  const auto conv = [](std::int64_t out, std::int64_t kernel) {
+    return std::vector<std::pair<std::string, FieldValue>>{{"out", out}, {"kernel", Pair{kernel, kernel}}};
+  };
+  return test::network({3, 6, 6}, 5,
+                       {{"conv1", "conv2d", {}, conv(8, 3)},
+                        {"tanh", "tanh"},
+                        {"conv2", "conv2d", {}, conv(5, 4)},
+                        {"flat", "flatten"}});
+}
+
 class In16Bits : public testing::TestWithParam<DType> {
  protected:
   // bf16 keeps 8 bits of a number, f16 11; a few roundings a layer add up over the layers and steps.
@@ -38,7 +50,7 @@ class In16Bits : public testing::TestWithParam<DType> {
 // How far the first update of each parameter is from that in f32, relative to its norm. (Later losses say little: the
 // networks are small and the rates high, so that any rounding grows.)
 TEST_P(In16Bits, TheFirstUpdateIsThatOfF32) {
-  for (const auto make : {small_resnet, small_tutorial}) {
+  for (const auto make : {small_resnet, small_tutorial, convolutions_only}) {
     const Trained start = train_network(make(), options_for(cpu_backend(), DType::f32), 0);
     const Trained exact = train_network(make(), options_for(cpu_backend(), DType::f32), 1);
     const Trained rounded = train_network(make(), options_for(cpu_backend(), GetParam()), 1);

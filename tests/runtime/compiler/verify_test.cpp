@@ -9,6 +9,7 @@
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/collective.h"
 #include "kernels/ops/dropout.h"
+#include "kernels/ops/loss.h"
 #include "kernels/ops/optimizer.h"
 #include "kernels/ops/pooling.h"
 #include "kernels/ops/shape_ops.h"
@@ -133,6 +134,39 @@ TEST(VerifyGraph, RefusesHalfWhereAnOpKeepsFloat) {
   const ValueId x = g.value("x", {2, 3}, Role::input, DType::bf16);
   g.node(made(AllReduce{}), {x}, {g.value("sum", {2, 3})});
   g.expect_refused("'all_reduce' has 'x' of type bf16 instead of f32");
+}
+
+// A loss whose gradient goes through a view, as behind a flatten, to the convolutions before it.
+struct ScaledLoss : TinyGraph {
+  ValueId y = value("y", {2, 8}, Role::input);
+  ValueId targets = value("targets", {2, 8}, Role::input);
+  ValueId labels = value("labels", {2}, Role::input, DType::i32);
+  ValueId report = value("loss", {2}, Role::report, DType::f64);
+  ValueId dy = value("dy", {2, 8});  // made in forward work
+  ValueId image = value("dy as an image", {2, 8, 1, 1}, Role::gradient);
+  ValueId scaled = value("dy as f16", {2, 8, 1, 1}, Role::gradient, DType::f16);
+
+  ScaledLoss() {
+    graph.loss_scale = value("loss scale", {4}, Role::state);
+    MeanSquares loss;
+    loss.gradient = true;
+    node(made(loss), {y, targets, labels}, {report, dy});
+    node(made(Reshape{}), {dy}, {image}, Phase::backward_input);
+  }
+};
+
+TEST(VerifyGraph, AcceptsAViewOfTheLosssGradientThatIsScaled) {
+  ScaledLoss g;
+  Cast cast;
+  cast.scaled = true;
+  g.node(made(cast), {g.image, g.graph.loss_scale}, {g.scaled}, Phase::backward_input);
+  EXPECT_NO_THROW(verify_graph(g.graph, "a pass"));
+}
+
+TEST(VerifyGraph, RefusesAReaderOfTheLosssGradientWithoutTheLossScale) {
+  ScaledLoss g;
+  g.node(made(Cast{}), {g.image}, {g.scaled}, Phase::backward_input);
+  g.expect_refused("'cast' reads the loss's gradient before it is multiplied by the loss scale");
 }
 
 TEST(VerifyGraph, RefusesAnOpWithoutARule) {
