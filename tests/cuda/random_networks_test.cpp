@@ -27,6 +27,20 @@ TEST_P(CudaGeneratedNetworks, TrainAsThePlainNetwork) {
   }
 }
 
+// Each replica has one value per channel of a group that lies on all of them.
+TEST(CudaNetworks, JoinBatchNormOfOneValuePerReplica) {
+  const JobJson job = JobJson::parse(R"({
+    "name": "one_value",
+    "model": {"input": [3, 5, 7], "classes": 5, "layers": [
+      {"id": "mean", "type": "global_avg_pool"},
+      {"id": "fc", "type": "linear", "out": 5},
+      {"id": "bn", "type": "batch_norm"}]},
+    "data": {"type": "synthetic", "train_samples": 8, "test_samples": 2},
+    "train": {"epochs": 1, "batch": 2, "optimizer": {"type": "sgd", "lr": 0.01}},
+    "plan": {"dp": 2, "device": "cuda"}})");
+  EXPECT_EQ(what_is_wrong(job, 1), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, CudaGeneratedNetworks, ::testing::Range(1, 5));
 
 }  // namespace

@@ -91,7 +91,8 @@ struct StatisticsResult {
     mean[at] = static_cast<float>(exact_mean);
     istd[at] = static_cast<float>(1 / sqrt(squares / count + eps));
     running_mean += momentum * (exact_mean - running_mean);
-    running_var += momentum * (squares / (count - 1) - running_var);
+    // A rank may have one value of a group that lies on several: others then make the running averages (momentum is 0).
+    running_var += momentum * (squares / max(count - 1, 1.0) - running_var);
   }
   __device__ __forceinline__ void end(int channel) {
     new_mean[channel] = static_cast<float>(running_mean);
@@ -118,9 +119,7 @@ class StatisticsKernel final : public CudaKernel {
                                .group = op_.group,
                                .pack = packed_ ? static_cast<int>(16 / size_of(dtype_)) : 1,
                                .least_rows_per_channel = 128},
-                              device())) {
-    TRIFOLD_CHECK(op_.group * view_.pixels > 1, "the variance of one value is not defined");
-  }
+                              device())) {}
 
   std::size_t scratch_bytes() const override { return column_parts_bytes(columns_); }
 
