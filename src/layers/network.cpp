@@ -238,12 +238,15 @@ class NetworkBuilder final : public LayerBuilder {
   void add_parameter(const LayerSpec& spec, const ParameterSpec& parameter, const ParameterSpec& whole,
                      BuiltLayer& built, LayerInfo& info) {
     check_size(whole.shape);
-    Shard shard;
+    Shard shard{.copy = context_.tensor_part};
     if (built.split == LayerSplit::blocks) {
       // Rank (i, j) has the outputs of its column and the inputs of its row: so a column gathers all inputs.
       const TensorGrid grid{grid_side(context_.tensor_parts), context_.tensor_part};
       shard = {.dim = 0, .index = grid.column(), .count = grid.side};
-      if (whole.shape.rank() == 2) shard.column = grid.row(), shard.columns = grid.side;
+      if (whole.shape.rank() == 2)
+        shard.column = grid.row(), shard.columns = grid.side;
+      else
+        shard.copy = grid.row();
     } else {
       for (int dim = 0; dim < whole.shape.rank(); ++dim)
         if (parameter.shape[dim] != whole.shape[dim]) shard = {dim, context_.tensor_part, context_.tensor_parts};

@@ -40,13 +40,15 @@ enum class Spread {
 };
 
 // Which part of a parameter a rank has: run `index` of `count` equal runs along `dim`; dim -1: all of it. A block has
-// of its run along dim 0 only run `column` of `columns` along dim 1.
+// of its run along dim 0 only run `column` of `columns` along dim 1. Ranks that have the same part are numbered by
+// `copy`, so that a sum over the whole parameter takes each part once.
 struct Shard {
   int dim = -1;
   int index = 0;
   int count = 1;
   int column = 0;
   int columns = 1;
+  int copy = 0;
 
   int parts() const { return count * columns; }
   // The whole parameter's, of which `mine` is the shape of this part.

@@ -254,7 +254,7 @@ class UpdateBuilder {
                                                flat_.part_bytes(bucket)}
                                        : Place{Region::parameters, bucket.offset, bucket.bytes};
       const std::size_t at = by_buckets ? flat_.part(bucket, summed()).offset : bucket.offset;
-      for (ParameterSegment segment : segments_of(stretch, options_.counts_shared_parameters)) {
+      for (ParameterSegment segment : segments_of(stretch, Copies::first)) {
         segment.begin += static_cast<std::int64_t>(at / sizeof(float));
         segment.end += static_cast<std::int64_t>(at / sizeof(float));
         op.segments.push_back(segment);
@@ -300,13 +300,17 @@ class UpdateBuilder {
     add_op(std::make_shared<const OptimizerUpdate>(update), in, out);
   }
 
+  // Of the parts of parameters that several tensor ranks have: all copies, to update them, or the first, to take each
+  // once into a sum over ranks.
+  enum class Copies { all, first };
+
   // Places are from the run's begin.
-  std::vector<ParameterSegment> segments_of(const Place& run, bool with_shared = true) const {
+  std::vector<ParameterSegment> segments_of(const Place& run, Copies copies = Copies::all) const {
     std::vector<ParameterSegment> segments;
     for (std::size_t i = 0; i < program_.graph.parameters.size(); ++i) {
       const Parameter& parameter = program_.graph.parameters[i];
       if (program_.graph[parameter.value].role != Role::parameter || parameter.gradient == kNoValue) continue;
-      if (!with_shared && parameter.shard.dim < 0) continue;
+      if (copies == Copies::first && parameter.shard.copy > 0) continue;
       const std::size_t bytes = program_.descs[static_cast<std::size_t>(parameter.value)].bytes();
       const std::size_t begin = std::max(flat_.offsets[i], run.offset);
       const std::size_t end = std::min(flat_.offsets[i] + bytes, run.offset + run.bytes);

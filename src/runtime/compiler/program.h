@@ -37,7 +37,6 @@ struct CompileOptions {
   Replication replication = {};             // gradients are summed over replicas too
   GradientSync sync = {};                   // how
   std::vector<Axis> divides_parameters;     // ranks along these have other parameters
-  bool counts_shared_parameters = true;     // among tensor ranks one looks at the gradients that all of them have
   const RankGroups* ranks = nullptr;        // whom collectives reach; null: the program is only looked at
 };
 

@@ -59,7 +59,6 @@ CompileOptions compile_options(const ModelOptions& options) {
                           .bucket_bytes = options.bucket_bytes},
           .sync = options.sync,
           .divides_parameters = axes_that_divide_parameters(options.mesh),
-          .counts_shared_parameters = options.place.tensor == 0,
           .ranks = options.ranks};
 }
 
