@@ -105,7 +105,7 @@ class GraphVerifier {
   const Graph& graph_;
   std::string_view pass_;
   std::vector<const Node*> writer_;  // by value: the last one so far
-  std::set<ValueId> unscaled_;        // gradients
+  std::set<ValueId> unscaled_;       // gradients
   Phase phase_ = Phase::forward;
 };
 
