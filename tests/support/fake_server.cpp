@@ -52,6 +52,7 @@ void FakeServer::run() {
       const Message& request = received->message;
       if (request.kind == MessageKind::push) ++pushes_;
       if (const auto refused = refusal_of(request)) {
+        ++refusals_;
         answer(received->from, *refused);
       } else {
         if (request.kind == MessageKind::push) take_push(request);

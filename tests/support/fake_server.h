@@ -51,6 +51,7 @@ class FakeServer {
   std::atomic<bool> mute = false;                // answers nothing, and takes nothing
   void refuse(const std::string& code);          // everything; empty: nothing
   int pushes() const { return pushes_.load(); }  // messages that came
+  int refusals() const { return refusals_.load(); }
 
  private:
   void run();
@@ -66,6 +67,7 @@ class FakeServer {
   std::shared_ptr<const Placement> placement_;
   std::string refuse_;
   std::atomic<int> pushes_ = 0;
+  std::atomic<int> refusals_ = 0;
   std::atomic<bool> stop_ = false;
   std::thread thread_;
 };

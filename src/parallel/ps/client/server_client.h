@@ -89,8 +89,8 @@ class ServerClient {
   // By shard: clocks whose pushes are in every slice, as far as there are any. Waits until every slice has a server
   // that holds it.
   std::vector<std::int64_t> least_applied();
-  // Everything, with the optimiser's state: now (-1), or as it was at a cut. Refused as "gone" where there is no such
-  // cut, or no longer.
+  // Everything, with the optimiser's state: now (-1), or as it was at a cut. Waits for slices that have not reached the
+  // cut. Refused as "gone" where the cut is not kept any more.
   FetchedModel fetch_all(std::int64_t cut = -1);
 
   // To the manager that leads; sent when one is known, and never again.

@@ -172,6 +172,11 @@ void ServerExchange::take_refusal(Flights::iterator found, const Message& answer
     }
     return;
   }
+  if (code == "early") {
+    flight.refused = true;
+    flight.due = Clock::now() + kServerBehind;
+    return;
+  }
   Request request = std::move(flight.request);
   const Refused refused(code, fmt::format("server {} refused: {}", server_id(flight.server), why));
   flights_.erase(found);

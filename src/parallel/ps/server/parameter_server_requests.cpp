@@ -231,6 +231,10 @@ void ParameterServer::take_fetch(const Received& received) {
   if (std::ranges::any_of(slices, [&](int slice) { return missing_.contains(slice); })) return wait(received, epoch_);
   std::vector<NumberedState> states;
   for (const int slice : slices) {
+    // What the owner before this one had and did not replicate is lost; workers still have it, and send it again.
+    const auto owned = owned_.find(slice);
+    if (owned != owned_.end() && !owned->second.slice.reached(cut))
+      return refuse(received, "early", fmt::format("slice {} has not reached clock {} yet", slice, cut));
     const SliceState* state = find_state(slice, cut);
     if (state == nullptr)
       return refuse(received, "gone", fmt::format("slice {} is not here as of clock {}", slice, cut));

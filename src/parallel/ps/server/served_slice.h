@@ -95,6 +95,8 @@ class ServedSlice {
   bool choose(const RoundChoice& choice);  // true: the round was completed
 
   const SliceState& state() const { return state_; }
+  // Whether all shards have done so many clocks.
+  bool reached(std::int64_t cut) const { return round() >= cut; }
   // As it was when all shards had done exactly so many clocks. Null: it is not kept any more, or not reached yet.
   const SliceState* state_at(std::int64_t cut) const;
   // Nobody will ask for cuts up to this clock any more. True: pushes had waited for it.

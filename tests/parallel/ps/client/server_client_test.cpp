@@ -380,6 +380,22 @@ TEST_F(ServerClientTest, FetchBringsEverythingWithItsState) {
   EXPECT_EQ(code_of([&] { client.fetch_all(17); }), "gone");
 }
 
+TEST_F(ServerClientTest, FetchWaitsForSlicesThatHaveNotReachedTheCut) {
+  use(2, 1);
+  ServerClient client(options_for(model()));
+  client.set_view(serve(1));
+  push_all(client, model(), 0, 0, 5);
+  client.wait_for_pushes();
+  server(1).refuse("early");
+  auto fetched = std::async(std::launch::async, [&] { return client.fetch_all(1); });
+  while (server(1).refusals() < 2 && fetched.wait_for(1ms) != std::future_status::ready) {
+  }
+  server(1).refuse("");
+  std::vector<std::vector<float>> values;
+  for (const FetchedTensor& tensor : fetched.get().tensors) values.push_back(tensor.values);
+  expect_values(values, 5);
+}
+
 TEST_F(ServerClientTest, WhatACodingLeavesOutIsSaidLater) {
   use(2, 1);
   ServerClientOptions options = options_for(model());

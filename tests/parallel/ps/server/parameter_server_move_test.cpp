@@ -202,6 +202,20 @@ TEST_F(MovingSlices, WhoAsksForASliceThatIsOnItsWayWaitsForIt) {
   EXPECT_EQ(take_states(answer->message, layout_).at(0).first, moved);
 }
 
+// A slice that moved may be behind what its owner before had: a cut that it has not reached is not gone.
+TEST_F(MovingSlices, ACutThatASliceHasNotReachedIsToBeAskedForAgain) {
+  change_to({"a"}, all_from("manager"));
+  settle_all({"a"});
+  const auto code_of_cut = [&](std::int64_t cut) {
+    const Message answer = ask(
+        "a", {.kind = MessageKind::fetch, .fields = {{"id", 1}, {"epoch", view_.epoch}, {"slices", {3}}, {"cut", cut}}},
+        {"a"});
+    return answer.fields.value("code", std::string());
+  };
+  EXPECT_EQ(code_of_cut(1), "early");
+  EXPECT_EQ(code_of_cut(0), "gone");  // no cut is kept at the start
+}
+
 // c comes, and before anything has moved it goes again, and a with it.
 TEST_F(MovingSlices, CopiesOfBeforeAreKeptUntilTheNewOnesAreThere) {
   change_to({"a", "b"}, all_from("manager"));
