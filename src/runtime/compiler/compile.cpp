@@ -300,8 +300,8 @@ class UpdateBuilder {
     add_op(std::make_shared<const OptimizerUpdate>(update), in, out);
   }
 
-  // Of the parts of parameters that several tensor ranks have: all copies, to update them, or the first, to take each
-  // once into a sum over ranks.
+  // Several tensor ranks may have the same part of a parameter. Updates need all copies; a sum over ranks counts only
+  // the first.
   enum class Copies { all, first };
 
   // Places are from the run's begin.
