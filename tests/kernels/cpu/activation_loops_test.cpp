@@ -78,6 +78,18 @@ TEST_P(ActivationLoopsTest, SmallArgumentsKeepTheirDigits) {
   for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(y[i] / std::tanh(double{x[i]}), 1, 3e-7) << x[i];
 }
 
+// The gradient 1 - y^2 multiplies errors of y near 1 and -1.
+TEST_P(ActivationLoopsTest, TanhIsOddAndGoodToOneUlpNearItsEnds) {
+  std::vector<float> x;
+  for (float value = 0.4f; value < 10; value += 0.0137f) x.insert(x.end(), {value, -value});
+  std::vector<float> y(x.size());
+  loops().tanh({.x = x.data(), .y = y.data()}, {0, static_cast<std::int64_t>(x.size())});
+  for (std::size_t i = 0; i < x.size(); i += 2) {
+    ASSERT_EQ(y[i], -y[i + 1]) << x[i];
+    ASSERT_NEAR(y[i], std::tanh(double{x[i]}), 6e-8 * (x[i] < 2 ? 2 : 1)) << x[i];
+  }
+}
+
 // sigmoid(-x) = 1 / (1 + e^x) shows e^x itself where that is small against 1, or large.
 TEST_P(ActivationLoopsTest, ExponentialIsGoodToTwoUlp) {
   std::vector<float> x, y;

@@ -124,6 +124,11 @@ inline Vec absolute(Vec x) {
   return (Vec)((IVec)x & 0x7fffffff);
 }
 
+// `size`, which is not negative, with the sign of x.
+inline Vec with_sign_of(Vec x, Vec size) {
+  return (Vec)((IVec)size | ((IVec)x & ~0x7fffffff));
+}
+
 inline Vec square_root(Vec x) {
 #if defined(__AVX512F__)
   return (Vec)_mm512_maskz_sqrt_ps(kAllLanes, (__m512)x);
