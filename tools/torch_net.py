@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-PURPOSE_DROPOUT = 4  # Purpose::dropout in src/runtime/core/philox.h
+PURPOSE_DROPOUT = 4  # Purpose::dropout in src/core/philox.h
 
 
 def philox(key, counter):

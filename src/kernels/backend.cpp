@@ -1,6 +1,6 @@
 #include "kernels/backend.h"
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

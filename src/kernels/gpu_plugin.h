@@ -9,7 +9,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/device_groups.h"
-#include "runtime/core/device_activity.h"
+#include "core/device_activity.h"
 
 namespace trifold {
 

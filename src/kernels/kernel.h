@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/op.h"
-#include "runtime/core/device.h"
+#include "core/device.h"
 
 namespace trifold {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/core/tensor.h"
+#include "core/tensor.h"
 
 namespace trifold {
 

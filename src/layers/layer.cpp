@@ -1,6 +1,6 @@
 #include "layers/layer.h"
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -12,7 +12,7 @@
 #include "kernels/ops/prepare_images.h"
 #include "layers/graph.h"
 #include "layers/row_window.h"
-#include "runtime/core/fields.h"
+#include "core/fields.h"
 
 namespace trifold {
 

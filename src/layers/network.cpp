@@ -12,7 +12,7 @@
 #include "kernels/ops/shape_ops.h"
 #include "layers/split_choice.h"
 #include "layers/spread_conversion.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

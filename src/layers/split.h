@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/core/shape.h"
+#include "core/shape.h"
 
 namespace trifold {
 

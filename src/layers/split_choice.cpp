@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/ops/grid.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

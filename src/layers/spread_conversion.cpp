@@ -2,7 +2,7 @@
 
 #include "kernels/ops/grid.h"
 #include "kernels/ops/shape_ops.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

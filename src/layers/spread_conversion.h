@@ -3,7 +3,7 @@
 
 #include "layers/row_window.h"
 #include "layers/split.h"
-#include "runtime/core/shape.h"
+#include "core/shape.h"
 
 namespace trifold {
 

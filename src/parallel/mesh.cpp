@@ -1,6 +1,6 @@
 #include "parallel/mesh.h"
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

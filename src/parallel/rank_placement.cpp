@@ -1,6 +1,6 @@
 #include "parallel/rank_placement.h"
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -1,6 +1,6 @@
 #include "parallel/rank_team.h"
 
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 
 namespace trifold {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "layers/split.h"
-#include "runtime/core/shape.h"
+#include "core/shape.h"
 
 namespace trifold {
 

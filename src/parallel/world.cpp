@@ -17,7 +17,7 @@
 #include "parallel/mpi/mpi.h"
 #include "parallel/mpi/mpi_name_server.h"
 #include "parallel/processes/watch.h"
-#include "runtime/core/terminal_color.h"
+#include "core/terminal_color.h"
 
 namespace trifold {
 namespace {

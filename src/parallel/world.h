@@ -11,7 +11,7 @@
 
 #include "parallel/processes/launch.h"
 #include "parallel/rank_groups.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

@@ -10,7 +10,7 @@
 #include "gpusim/include/gpusim_client.h"
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/collective.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "support/op_runner.h"
 
 namespace trifold::test {

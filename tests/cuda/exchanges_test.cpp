@@ -11,7 +11,7 @@
 #include "kernels/ops/grid.h"
 #include "kernels/ops/halo.h"
 #include "layers/row_window.h"
-#include "runtime/core/half.h"
+#include "core/half.h"
 
 namespace trifold::test {
 namespace {

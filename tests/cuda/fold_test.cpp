@@ -7,7 +7,7 @@
 
 #include "gpusim/include/gpusim_client.h"
 #include "kernels/ops/collective.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/folded_model.h"
 #include "support/folding.h"
 #include "support/networks.h"

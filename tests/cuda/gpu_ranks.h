@@ -8,7 +8,7 @@
 #include "kernels/gpu_plugin.h"
 #include "parallel/rank_groups.h"
 #include "parallel/rank_team.h"
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 namespace trifold::test {
 

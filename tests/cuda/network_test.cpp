@@ -4,7 +4,7 @@
 
 #include "gpusim/include/gpusim_client.h"
 #include "kernels/gpu_plugin.h"
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 #include "support/networks.h"
 #include "support/training.h"
 

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::fuzz {
 

@@ -1,5 +1,5 @@
 // A training step allocates nothing: everything it needs was decided and made before.
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 #include "runtime/train/model.h"
 #include "support/allocation_counter.h"
 #include "support/job_fixture.h"

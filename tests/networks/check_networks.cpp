@@ -12,7 +12,7 @@
 #include "networks/network_check.h"
 #include "networks/random_job.h"
 #include "networks/shrink.h"
-#include "runtime/core/stopwatch.h"
+#include "core/stopwatch.h"
 
 namespace trifold::test {
 namespace {

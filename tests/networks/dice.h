@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 namespace trifold::test {
 

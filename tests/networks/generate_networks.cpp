@@ -7,7 +7,7 @@
 
 #include "networks/dice.h"
 #include "networks/random_job.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "kernels/ops/collective.h"
 #include "networks/rounding.h"
-#include "runtime/core/half.h"
+#include "core/half.h"
 
 namespace trifold::test {
 namespace {

@@ -7,7 +7,7 @@
 #include "kernels/backend.h"
 #include "kernels/ops/loss.h"
 #include "runtime/compiler/program.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/job_data.h"
 
 namespace trifold::test {

@@ -5,7 +5,7 @@
 
 #include "networks/dice.h"
 #include "networks/random_network.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::test {
 namespace {

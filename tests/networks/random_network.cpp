@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::test {
 namespace {

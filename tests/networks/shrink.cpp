@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/core/stopwatch.h"
+#include "core/stopwatch.h"
 
 namespace trifold::test {
 

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "parallel/rank_groups.h"
-#include "runtime/core/error.h"
-#include "runtime/core/parallel.h"
+#include "core/error.h"
+#include "core/parallel.h"
 
 namespace trifold {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/temporary_directory.h"
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 namespace trifold::test {
 namespace {

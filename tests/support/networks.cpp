@@ -1,6 +1,6 @@
 #include "support/networks.h"
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::test {
 

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <ostream>
 
-#include "runtime/core/half.h"
-#include "runtime/core/philox.h"
+#include "core/half.h"
+#include "core/philox.h"
 #include "support/op_case_builder.h"
 
 namespace trifold::test {

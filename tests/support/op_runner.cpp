@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "kernels/ops/shape_ops.h"
-#include "runtime/core/error.h"
-#include "runtime/core/half.h"
-#include "runtime/core/parallel.h"
+#include "core/error.h"
+#include "core/half.h"
+#include "core/parallel.h"
 
 namespace trifold::test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 namespace trifold::test {
 namespace {

@@ -10,8 +10,8 @@
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/conv2d.h"
 #include "kernels/ops/pooling.h"
-#include "runtime/core/aligned_memory.h"
-#include "runtime/core/parallel.h"
+#include "core/aligned_memory.h"
+#include "core/parallel.h"
 
 namespace trifold {
 namespace {

@@ -6,8 +6,8 @@
 #include "kernels/cpu/onednn.h"
 #include "kernels/ops/linear.h"
 #include "runtime/compiler/layout_pass.h"
-#include "runtime/core/aligned_memory.h"
-#include "runtime/core/error.h"
+#include "core/aligned_memory.h"
+#include "core/error.h"
 #include "runtime/train/model_options.h"
 
 namespace trifold {

@@ -27,7 +27,7 @@
 #include "parallel/ps/server/parameter_server.h"
 #include "parallel/ps/wire/keys.h"
 #include "plain_copy.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace {
 

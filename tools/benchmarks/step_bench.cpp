@@ -15,8 +15,8 @@
 #include "primitives_bound.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/config/job.h"
-#include "runtime/core/error.h"
-#include "runtime/core/philox.h"
+#include "core/error.h"
+#include "core/philox.h"
 #include "runtime/train/model_options.h"
 
 namespace trifold {

@@ -20,7 +20,7 @@
 
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/config/job.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
 

@@ -7,7 +7,7 @@
 
 #include "commands.h"
 #include "parallel/ps/audit/audit_check.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

@@ -14,7 +14,7 @@
 #include "parallel/processes/launch.h"
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/compare/report.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/report/environment.h"
 #include "runtime/report/report.h"
 

@@ -5,7 +5,7 @@
 #include "commands.h"
 #include "kernels/cpu/simd/isa.h"
 #include "kernels/gpu_plugin.h"
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 #include "runtime/profile/machine_roofs.h"
 
 namespace trifold {

@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-#include "runtime/core/terminal_guard.h"
+#include "core/terminal_guard.h"
 
 namespace trifold {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/core/terminal_color.h"
+#include "core/terminal_color.h"
 #include "runtime/live/screen.h"
 
 namespace trifold {

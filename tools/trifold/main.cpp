@@ -10,8 +10,8 @@
 #include <spdlog/spdlog.h>
 
 #include "commands.h"
-#include "runtime/core/error.h"
-#include "runtime/core/terminal_color.h"
+#include "core/error.h"
+#include "core/terminal_color.h"
 
 namespace {
 

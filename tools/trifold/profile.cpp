@@ -14,7 +14,7 @@
 #include "job_arguments.h"
 #include "parallel/world.h"
 #include "runtime/checkpoint/atomic_file.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/report/environment.h"
 #include "runtime/report/report.h"
 #include "runtime/train/device_choice.h"

@@ -15,8 +15,8 @@
 #include "parallel/processes/process_team.h"
 #include "parallel/rank_placement.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/core/error.h"
-#include "runtime/core/terminal_color.h"
+#include "core/error.h"
+#include "core/terminal_color.h"
 
 namespace trifold {
 namespace {

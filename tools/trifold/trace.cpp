@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "commands.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/profile/trace_reader.h"
 
 namespace trifold {

@@ -13,8 +13,8 @@
 #include "kernels/cpu/conv_candidates.h"
 #include "kernels/cpu/linear_candidates.h"
 #include "kernels/cpu/onednn.h"
-#include "runtime/core/aligned_memory.h"
-#include "runtime/core/half.h"
+#include "core/aligned_memory.h"
+#include "core/half.h"
 
 namespace trifold::cpu {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstddef>
 
 #include "kernels/cpu/simd/channel_view.h"
-#include "runtime/core/parallel.h"
-#include "runtime/core/tensor.h"
+#include "core/parallel.h"
+#include "core/tensor.h"
 
 namespace trifold::cpu {
 

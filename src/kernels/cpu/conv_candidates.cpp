@@ -10,7 +10,7 @@
 #include "kernels/cpu/thread_scope.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/ops/conv2d.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::cpu {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/simd/isa.h"
-#include "runtime/core/error.h"
-#include "runtime/core/parallel.h"
+#include "core/error.h"
+#include "core/parallel.h"
 
 TRIFOLD_DISPATCH(FirstConvLoops, first_conv_loops)
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/simd/isa.h"
-#include "runtime/core/error.h"
-#include "runtime/core/parallel.h"
+#include "core/error.h"
+#include "core/parallel.h"
 
 TRIFOLD_DISPATCH(GemmLoops, gemm_loops)
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "kernels/ops/prepare_images.h"
-#include "runtime/core/image_shape.h"
+#include "core/image_shape.h"
 
 namespace trifold::cpu {
 

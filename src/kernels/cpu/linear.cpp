@@ -8,7 +8,7 @@
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/thread_scope.h"
 #include "kernels/cpu/tuner.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::cpu {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/onednn_chain.h"
 #include "kernels/cpu/thread_scope.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::cpu {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "kernels/ops/conv2d.h"
-#include "runtime/core/tensor.h"
+#include "core/tensor.h"
 
 namespace trifold::cpu {
 

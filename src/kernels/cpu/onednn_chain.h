@@ -9,7 +9,7 @@
 
 #include <dnnl.hpp>
 
-#include "runtime/core/tensor.h"
+#include "core/tensor.h"
 
 namespace trifold::cpu {
 

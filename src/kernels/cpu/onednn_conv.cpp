@@ -4,7 +4,7 @@
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/onednn_chain.h"
 #include "kernels/cpu/thread_scope.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::cpu {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/image_changes.h"
-#include "runtime/core/error.h"
-#include "runtime/core/parallel.h"
+#include "core/error.h"
+#include "core/parallel.h"
 
 namespace trifold::cpu {
 namespace {

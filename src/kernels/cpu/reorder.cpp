@@ -2,7 +2,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/ops/shape_ops.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::cpu {
 namespace {

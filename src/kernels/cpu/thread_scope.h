@@ -1,7 +1,7 @@
 // While it lives, parallel() and oneDNN called from this thread use `threads` threads.
 #pragma once
 
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 
 namespace trifold::cpu {
 

@@ -14,9 +14,9 @@
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/simd/isa.h"
 #include "kernels/cpu/thread_scope.h"
-#include "runtime/core/dummy_memory.h"
-#include "runtime/core/error.h"
-#include "runtime/core/processor.h"
+#include "core/dummy_memory.h"
+#include "core/error.h"
+#include "core/processor.h"
 
 namespace trifold::cpu {
 namespace {

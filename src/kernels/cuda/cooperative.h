@@ -6,8 +6,8 @@
 
 #include <cuda_runtime.h>
 
-#include "runtime/core/cuda/cuda_check.h"
-#include "runtime/core/cuda/cuda_device.h"
+#include "core/cuda/cuda_check.h"
+#include "core/cuda/cuda_device.h"
 
 namespace trifold::cuda {
 

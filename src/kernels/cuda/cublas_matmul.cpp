@@ -1,6 +1,6 @@
 #include "kernels/cuda/cublas_matmul.h"
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::cuda {
 namespace {

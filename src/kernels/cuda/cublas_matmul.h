@@ -2,8 +2,8 @@
 // in float.
 #pragma once
 
-#include "runtime/core/cuda/cuda_device.h"
-#include "runtime/core/dtype.h"
+#include "core/cuda/cuda_device.h"
+#include "core/dtype.h"
 
 namespace trifold::cuda {
 

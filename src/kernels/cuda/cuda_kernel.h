@@ -9,8 +9,8 @@
 #include <cuda_fp16.h>
 
 #include "kernels/backend.h"
-#include "runtime/core/cuda/cuda_device.h"
-#include "runtime/core/error.h"
+#include "core/cuda/cuda_device.h"
+#include "core/error.h"
 
 namespace trifold::cuda {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::cuda {
 namespace {

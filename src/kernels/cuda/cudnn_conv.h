@@ -4,8 +4,8 @@
 #include <string>
 
 #include "kernels/ops/conv2d.h"
-#include "runtime/core/cuda/cuda_device.h"
-#include "runtime/core/tensor.h"
+#include "core/cuda/cuda_device.h"
+#include "core/tensor.h"
 
 namespace trifold::cuda {
 

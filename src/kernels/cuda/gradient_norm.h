@@ -9,7 +9,7 @@
 #include "kernels/cuda/cooperative.h"
 #include "kernels/cuda/segment_table.h"
 #include "kernels/ops/optimizer.h"
-#include "runtime/core/cuda/cuda_device.h"
+#include "core/cuda/cuda_device.h"
 
 namespace trifold::cuda {
 

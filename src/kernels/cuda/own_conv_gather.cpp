@@ -1,6 +1,6 @@
 #include "kernels/cuda/own_conv_gather.h"
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::cuda {
 

@@ -5,8 +5,8 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/own_conv_shape.h"
-#include "runtime/core/device.h"
-#include "runtime/core/dtype.h"
+#include "core/device.h"
+#include "core/dtype.h"
 
 namespace trifold::cuda {
 

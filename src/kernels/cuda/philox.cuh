@@ -1,9 +1,9 @@
-// Philox4x32-10 on the device: the numbers of runtime/core/philox.h, to the bit.
+// Philox4x32-10 on the device: the numbers of core/philox.h, to the bit.
 #pragma once
 
 #include <cstdint>
 
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 namespace trifold::cuda {
 

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/fast_divide.cuh"
 #include "kernels/ops/pooling.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::cuda {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/core/cuda/cuda_device.h"
+#include "core/cuda/cuda_device.h"
 
 namespace trifold::cuda {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/ops/optimizer.h"
-#include "runtime/core/device.h"
+#include "core/device.h"
 
 namespace trifold::cuda {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/core/cuda/cuda_device.h"
+#include "core/cuda/cuda_device.h"
 
 namespace trifold::cuda {
 

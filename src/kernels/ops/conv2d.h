@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/op.h"
-#include "runtime/core/fields.h"
+#include "core/fields.h"
 
 namespace trifold {
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "kernels/op.h"
-#include "runtime/core/step_context.h"
+#include "core/step_context.h"
 
 namespace trifold {
 

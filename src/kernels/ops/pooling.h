@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "kernels/op.h"
-#include "runtime/core/fields.h"
+#include "core/fields.h"
 
 namespace trifold {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/op.h"
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 namespace trifold {
 

@@ -2,7 +2,7 @@
 #include "kernels/backend.h"
 #include "kernels/ops/shape_ops.h"
 #include "kernels/reference/convert.h"
-#include "runtime/core/half.h"
+#include "core/half.h"
 
 namespace trifold::reference {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/reference/element_type.h"
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 namespace trifold::reference {
 namespace {

@@ -1,6 +1,6 @@
 #include "kernels/reference/element_type.h"
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::reference {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/reference/element_type.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::reference {
 namespace {

@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "parallel/processes/wait_board.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -9,7 +9,7 @@
 #include "parallel/cuda/low_rank.h"
 #include "parallel/cuda/nccl_kernel.h"
 #include "parallel/cuda/ordered_sum.h"
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 namespace trifold::cuda {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/core/cuda/cuda_device.h"
-#include "runtime/core/dtype.h"
+#include "core/cuda/cuda_device.h"
+#include "core/dtype.h"
 
 namespace trifold::cuda {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kernels/ops/gradient_exchange.h"
-#include "runtime/core/cuda/cuda_device.h"
+#include "core/cuda/cuda_device.h"
 
 namespace trifold::cuda {
 

@@ -1,6 +1,6 @@
 #include "parallel/cuda/nccl_groups.h"
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::cuda {
 namespace {

@@ -27,7 +27,7 @@
 #include "kernels/device_groups.h"
 #include "parallel/cuda/nccl_link.h"
 #include "parallel/rank_groups.h"
-#include "runtime/core/cuda/cuda_device.h"
+#include "core/cuda/cuda_device.h"
 
 namespace trifold::cuda {
 

@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::cuda {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/core/cuda/cuda_device.h"
-#include "runtime/core/dtype.h"
+#include "core/cuda/cuda_device.h"
+#include "core/dtype.h"
 
 namespace trifold::cuda {
 

@@ -4,8 +4,8 @@
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/gpu_plugin.h"
 #include "parallel/cuda/nccl_groups.h"
-#include "runtime/core/cuda/cuda_recorder.h"
-#include "runtime/core/cuda/nvtx_range.h"
+#include "core/cuda/cuda_recorder.h"
+#include "core/cuda/nvtx_range.h"
 
 namespace trifold::cuda {
 

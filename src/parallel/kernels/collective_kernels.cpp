@@ -5,7 +5,7 @@
 
 #include "kernels/backend.h"
 #include "parallel/rank_groups.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

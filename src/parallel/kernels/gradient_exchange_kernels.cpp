@@ -8,9 +8,9 @@
 #include "kernels/backend.h"
 #include "kernels/ops/gradient_exchange.h"
 #include "parallel/rank_groups.h"
-#include "runtime/core/error.h"
-#include "runtime/core/half.h"
-#include "runtime/core/philox.h"
+#include "core/error.h"
+#include "core/half.h"
+#include "core/philox.h"
 
 namespace trifold {
 namespace {

@@ -4,7 +4,7 @@
 #include "kernels/backend.h"
 #include "kernels/ops/grid.h"
 #include "parallel/rank_groups.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

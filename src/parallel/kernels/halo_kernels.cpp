@@ -7,8 +7,8 @@
 #include "kernels/backend.h"
 #include "kernels/ops/halo.h"
 #include "parallel/rank_groups.h"
-#include "runtime/core/error.h"
-#include "runtime/core/parallel.h"
+#include "core/error.h"
+#include "core/parallel.h"
 
 namespace trifold {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "parallel/communicator/local_communicator.h"
 #include "parallel/mpi/hierarchical_group.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <climits>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 HierarchicalGroup::HierarchicalGroup(std::shared_ptr<MpiEngine> engine, MPI_Comm processes, Mpi::GroupArgs args)

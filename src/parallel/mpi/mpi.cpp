@@ -5,7 +5,7 @@
 
 #include "parallel/mpi/hierarchical_communicator.h"
 #include "parallel/mpi/mpi_communicator.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <list>
 
-#include "runtime/core/error.h"
-#include "runtime/core/parallel.h"
+#include "core/error.h"
+#include "core/parallel.h"
 
 namespace trifold {
 namespace {

@@ -4,7 +4,7 @@
 #include <climits>
 #include <thread>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "kernels/ops/collective.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "runtime/core/terminal_guard.h"
+#include "core/terminal_guard.h"
 
 namespace trifold {
 namespace {

@@ -18,7 +18,7 @@
 #include "parallel/processes/line_socket.h"
 #include "parallel/processes/rank_status.h"
 #include "parallel/rank_placement.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 namespace trifold {
 

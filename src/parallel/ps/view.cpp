@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "parallel/ps/json_fields.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

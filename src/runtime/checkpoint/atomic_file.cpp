@@ -11,7 +11,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "runtime/core/file_descriptor.h"
+#include "core/file_descriptor.h"
 
 namespace trifold {
 

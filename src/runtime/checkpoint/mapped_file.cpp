@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "runtime/core/error.h"
-#include "runtime/core/file_descriptor.h"
+#include "core/error.h"
+#include "core/file_descriptor.h"
 
 namespace trifold {
 

@@ -13,7 +13,7 @@
 
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/checkpoint/safetensors_index.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "runtime/checkpoint/mapped_file.h"
-#include "runtime/core/dtype.h"
-#include "runtime/core/shape.h"
+#include "core/dtype.h"
+#include "core/shape.h"
 
 namespace trifold {
 

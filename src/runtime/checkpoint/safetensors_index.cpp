@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/atomic_file.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -7,7 +7,7 @@
 #include "runtime/compare/served_contestant.h"
 #include "runtime/compare/trace_files.h"
 #include "runtime/compare/why.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/device_choice.h"
 #include "runtime/train/job_data.h"
 

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/core/error.h"
-#include "runtime/core/parallel.h"
-#include "runtime/core/philox.h"
+#include "core/error.h"
+#include "core/parallel.h"
+#include "core/philox.h"
 #include "runtime/train/job_data.h"
 
 namespace trifold {

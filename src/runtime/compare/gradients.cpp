@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "runtime/compare/common_group.h"
 #include "runtime/config/server_section.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/device_choice.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/model_options.h"

@@ -12,7 +12,7 @@
 #include "runtime/compiler/split_backward.h"
 #include "runtime/compiler/stash_weights.h"
 #include "runtime/compiler/verify.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

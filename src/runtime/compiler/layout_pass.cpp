@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "kernels/ops/shape_ops.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "kernels/ops/collective.h"
 #include "runtime/compiler/flat_layout.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

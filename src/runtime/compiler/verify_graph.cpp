@@ -6,7 +6,7 @@
 
 #include "kernels/ops/shape_ops.h"
 #include "runtime/compiler/verify.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "layers/network.h"
 #include "runtime/config/json_source.h"
-#include "runtime/core/fields.h"
+#include "core/fields.h"
 
 namespace trifold {
 

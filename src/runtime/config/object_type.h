@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/core/fields.h"
+#include "core/fields.h"
 
 namespace trifold {
 

@@ -9,7 +9,7 @@
 
 #include "runtime/config/json_source.h"
 #include "runtime/config/object_type.h"
-#include "runtime/core/fields.h"
+#include "core/fields.h"
 
 namespace trifold {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/cpu/image_changes.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/data/file_bytes.h"
 #include "runtime/data/memory_images.h"
 

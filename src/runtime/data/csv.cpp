@@ -7,7 +7,7 @@
 #include <limits>
 #include <optional>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/data/file_bytes.h"
 
 namespace trifold {

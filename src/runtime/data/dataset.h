@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "runtime/core/image_shape.h"
-#include "runtime/core/philox.h"
+#include "core/image_shape.h"
+#include "core/philox.h"
 
 namespace trifold {
 

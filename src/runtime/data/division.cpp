@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/data/sampler.h"
 
 namespace trifold {

@@ -8,7 +8,7 @@
 
 #include <zlib.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/data/file_bytes.h"
 #include "runtime/data/image.h"
 #include "runtime/data/resample.h"

@@ -8,7 +8,7 @@
 // After jpeglib.h.
 #include <jerror.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/data/image.h"
 
 namespace trifold {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 #include "runtime/data/augment.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/sampler.h"

@@ -3,7 +3,7 @@
 
 #include <png.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/data/image.h"
 
 namespace trifold {

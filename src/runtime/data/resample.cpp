@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

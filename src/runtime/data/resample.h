@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/image.h"
 

@@ -1,6 +1,6 @@
 #include "runtime/data/subset.h"
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

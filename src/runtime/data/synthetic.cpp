@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "runtime/core/error.h"
-#include "runtime/core/parallel.h"
+#include "core/error.h"
+#include "core/parallel.h"
 #include "runtime/data/memory_images.h"
 
 namespace trifold {

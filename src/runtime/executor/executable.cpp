@@ -9,8 +9,8 @@
 #include "kernels/ops/collective.h"
 #include "kernels/ops/gradient_exchange.h"
 #include "kernels/ops/optimizer.h"
-#include "runtime/core/error.h"
-#include "runtime/core/half.h"
+#include "core/error.h"
+#include "core/half.h"
 
 namespace trifold {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "parallel/pipeline/pipeline_schedule.h"
 #include "runtime/compiler/program.h"
-#include "runtime/core/device.h"
-#include "runtime/core/error.h"
+#include "core/device.h"
+#include "core/error.h"
 #include "runtime/executor/node_watcher.h"
 #include "runtime/executor/rank_activity.h"
 #include "runtime/executor/span_log.h"

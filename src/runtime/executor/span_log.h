@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/core/device_activity.h"
+#include "core/device_activity.h"
 
 namespace trifold {
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/core/counted.h"
+#include "core/counted.h"
 
 namespace trifold {
 namespace {

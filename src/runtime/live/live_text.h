@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/core/terminal_color.h"
+#include "core/terminal_color.h"
 
 namespace trifold {
 

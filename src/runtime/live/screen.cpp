@@ -14,8 +14,8 @@
 #include <termcap.h>
 #include <unistd.h>
 
-#include "runtime/core/error.h"
-#include "runtime/core/terminal_guard.h"
+#include "core/error.h"
+#include "core/terminal_guard.h"
 
 namespace trifold {
 namespace {

@@ -1,5 +1,5 @@
 // Stands in for screen.cpp in a build without ncurses.
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/live/screen.h"
 
 namespace trifold {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/core/base64.h"
+#include "core/base64.h"
 #include "runtime/data/image.h"
 
 namespace trifold {

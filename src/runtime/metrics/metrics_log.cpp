@@ -10,7 +10,7 @@
 #include <spdlog/spdlog.h>
 
 #include "runtime/checkpoint/atomic_file.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

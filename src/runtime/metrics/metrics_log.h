@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/core/file_descriptor.h"
+#include "core/file_descriptor.h"
 #include "runtime/metrics/metric.h"
 
 namespace trifold {

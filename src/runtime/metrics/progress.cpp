@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "runtime/core/terminal_color.h"
+#include "core/terminal_color.h"
 
 namespace trifold {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/core/terminal_color.h"
+#include "core/terminal_color.h"
 
 namespace trifold {
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "runtime/core/file_descriptor.h"
+#include "core/file_descriptor.h"
 #include "runtime/metrics/metric.h"
 #include "runtime/metrics/tensorboard_event.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/core/device_activity.h"
+#include "core/device_activity.h"
 
 namespace trifold {
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "kernels/gpu_plugin.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/profile/gpu_rows.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "kernels/cpu/thread_scope.h"
-#include "runtime/core/dummy_memory.h"
-#include "runtime/core/parallel.h"
+#include "core/dummy_memory.h"
+#include "core/parallel.h"
 
 namespace trifold {
 namespace {

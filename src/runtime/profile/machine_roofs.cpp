@@ -19,9 +19,9 @@
 #include "kernels/cpu/tuner.h"
 #include "parallel/communicator/local_communicator.h"
 #include "runtime/checkpoint/atomic_file.h"
-#include "runtime/core/dummy_memory.h"
-#include "runtime/core/parallel.h"
-#include "runtime/core/processor.h"
+#include "core/dummy_memory.h"
+#include "core/parallel.h"
+#include "core/processor.h"
 
 namespace trifold {
 namespace {

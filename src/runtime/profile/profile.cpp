@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "runtime/compare/traffic.h"
-#include "runtime/core/error.h"
-#include "runtime/core/parallel.h"
+#include "core/error.h"
+#include "core/parallel.h"
 #include "runtime/profile/kernel_alone.h"
 #include "runtime/profile/profile_exchange.h"
 #include "runtime/profile/trace_recorder.h"

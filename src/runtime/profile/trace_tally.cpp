@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/compare/comparison.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/profile/trace_program.h"
 
 namespace trifold {

@@ -6,7 +6,7 @@
 #include "parallel/ps/registry/etcd_registry.h"
 #include "parallel/ps/registry/manager_registry.h"
 #include "parallel/ps/wire/keys.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

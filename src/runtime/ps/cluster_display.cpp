@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "parallel/ps/slices/slice_places.h"
-#include "runtime/core/counted.h"
+#include "core/counted.h"
 #include "runtime/ps/member_id.h"
 
 namespace trifold {

@@ -14,7 +14,7 @@
 #include "parallel/ps/registry/local_registry.h"
 #include "parallel/ps/registry/membership.h"
 #include "parallel/ps/registry/registry_service.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/ps/member_id.h"
 #include "runtime/train/device_choice.h"
 #include "runtime/train/fold_plan.h"

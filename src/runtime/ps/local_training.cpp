@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

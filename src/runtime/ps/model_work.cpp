@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/ps/cluster_plan.h"
 #include "runtime/train/job_data.h"
 #include "runtime/train/schedule.h"

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 #include <fnmatch.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/job_data.h"
 #include "runtime/train/shard_data.h"
 

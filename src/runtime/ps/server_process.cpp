@@ -7,7 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "parallel/ps/registry/membership.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/ps/cluster_plan.h"
 #include "runtime/ps/member_id.h"
 

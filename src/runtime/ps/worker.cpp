@@ -5,8 +5,8 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/core/error.h"
-#include "runtime/core/process_memory.h"
+#include "core/error.h"
+#include "core/process_memory.h"
 
 namespace trifold {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "parallel/ps/head/host_head.h"
 #include "parallel/ps/registry/membership.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/ps/cluster_plan.h"
 #include "runtime/ps/member_id.h"
 #include "runtime/ps/model_work.h"

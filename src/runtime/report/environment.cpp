@@ -11,7 +11,7 @@
 #include "kernels/cpu/simd/isa.h"
 #include "kernels/gpu_plugin.h"
 #include "runtime/checkpoint/atomic_file.h"
-#include "runtime/core/processor.h"
+#include "core/processor.h"
 #include "runtime/report/version.h"
 
 namespace trifold {

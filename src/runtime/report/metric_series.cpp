@@ -4,7 +4,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/report/short_number.h"
 
 namespace trifold {

@@ -1,6 +1,6 @@
 #include "runtime/report/page_files.h"
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 #ifdef TRIFOLD_PAGE
 

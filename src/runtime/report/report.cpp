@@ -3,7 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "runtime/checkpoint/atomic_file.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/report/page_files.h"
 #include "runtime/report/run_data.h"
 

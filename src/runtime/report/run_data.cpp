@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/report/metric_series.h"
 #include "runtime/report/network_picture.h"
 #include "runtime/report/short_number.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "runtime/core/error.h"
-#include "runtime/core/parallel.h"
+#include "core/error.h"
+#include "core/parallel.h"
 
 namespace trifold {
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "kernels/gpu_plugin.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <fnmatch.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/layer_timing.h"
 #include "runtime/train/stage_choice.h"
 

@@ -11,7 +11,7 @@
 #include "kernels/gpu_plugin.h"
 #include "kernels/ops/loss.h"
 #include "parallel/rank_placement.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/batch_inputs.h"
 #include "runtime/train/device_choice.h"
 #include "runtime/train/model_options.h"

@@ -1,5 +1,5 @@
 // A folded model's tensors for others: one by one between steps, or while steps go on.
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/step_exchange.h"
 

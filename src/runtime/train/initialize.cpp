@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 namespace trifold {
 namespace {

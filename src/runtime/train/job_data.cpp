@@ -1,6 +1,6 @@
 #include "runtime/train/job_data.h"
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/device_choice.h"
 
 namespace trifold {

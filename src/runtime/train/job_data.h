@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "runtime/config/job.h"
-#include "runtime/core/device.h"
+#include "core/device.h"
 #include "runtime/data/loader.h"
 
 namespace trifold {

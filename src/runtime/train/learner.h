@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/training_state.h"
-#include "runtime/core/step_context.h"
+#include "core/step_context.h"
 #include "runtime/metrics/metric.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/stop_rules.h"

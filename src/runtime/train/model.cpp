@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "parallel/shard.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/initialize.h"
 
 namespace trifold {

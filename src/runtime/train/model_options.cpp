@@ -7,8 +7,8 @@
 #include <spdlog/spdlog.h>
 
 #include "kernels/cpu/bf16.h"
-#include "runtime/core/error.h"
-#include "runtime/core/parallel.h"
+#include "core/error.h"
+#include "core/parallel.h"
 #include "runtime/train/device_choice.h"
 #include "runtime/train/job_data.h"
 

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "runtime/core/error.h"
-#include "runtime/core/stopwatch.h"
+#include "core/error.h"
+#include "core/stopwatch.h"
 
 namespace trifold {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "parallel/shard.h"
-#include "runtime/core/error.h"
-#include "runtime/core/parallel.h"
+#include "core/error.h"
+#include "core/parallel.h"
 
 namespace trifold {
 namespace {

@@ -1,6 +1,6 @@
 #include "runtime/train/shard_data.h"
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/data/subset.h"
 #include "runtime/train/job_data.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/model_options.h"
 
 namespace trifold {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <ranges>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "runtime/core/error.h"
-#include "runtime/core/process_memory.h"
-#include "runtime/core/stopwatch.h"
-#include "runtime/core/terminal_color.h"
+#include "core/error.h"
+#include "core/process_memory.h"
+#include "core/stopwatch.h"
+#include "core/terminal_color.h"
 #include "runtime/metrics/progress.h"
 #include "runtime/train/folded_learner.h"
 #include "runtime/train/job_data.h"

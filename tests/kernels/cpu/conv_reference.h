@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/ops/conv2d.h"
-#include "runtime/core/tensor.h"
+#include "core/tensor.h"
 
 namespace trifold::test {
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "kernels/cpu/loops_fixture.h"
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 TRIFOLD_TEST_TABLES(DropoutLoops, dropout_loops)
 

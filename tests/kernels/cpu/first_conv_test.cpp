@@ -11,9 +11,9 @@
 
 #include "kernels/cpu/guarded_array.h"
 #include "kernels/cpu/isa_tables.h"
-#include "runtime/core/layout.h"
-#include "runtime/core/parallel.h"
-#include "runtime/core/philox.h"
+#include "core/layout.h"
+#include "core/parallel.h"
+#include "core/philox.h"
 
 TRIFOLD_TEST_TABLES(FirstConvLoops, first_conv_loops)
 

@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 namespace trifold::cpu {
 

@@ -13,8 +13,8 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/guarded_array.h"
 #include "kernels/cpu/isa_tables.h"
-#include "runtime/core/parallel.h"
-#include "runtime/core/philox.h"
+#include "core/parallel.h"
+#include "core/philox.h"
 
 TRIFOLD_TEST_TABLES(GemmLoops, gemm_loops)
 

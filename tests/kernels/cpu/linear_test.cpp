@@ -5,7 +5,7 @@
 #include "kernels/cpu/conv_reference.h"
 #include "kernels/cpu/simd/isa.h"
 #include "kernels/ops/shape_ops.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "support/allocation_counter.h"
 
 namespace trifold::cpu {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 
 namespace trifold::cpu {
 namespace {

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/isa_tables.h"
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 
 TRIFOLD_TEST_TABLES(WinogradLoops, winograd_loops)
 

@@ -8,8 +8,8 @@
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/conv2d.h"
 #include "kernels/ops/shape_ops.h"
-#include "runtime/core/error.h"
-#include "runtime/core/philox.h"
+#include "core/error.h"
+#include "core/philox.h"
 #include "support/op_cases.h"
 
 namespace trifold::test {

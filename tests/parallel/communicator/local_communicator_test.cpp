@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "parallel/processes/wait_board.h"
-#include "runtime/core/error.h"
-#include "runtime/core/philox.h"
+#include "core/error.h"
+#include "core/philox.h"
 
 namespace trifold {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/ops/batch_norm.h"
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 #include "support/op_runner.h"
 
 namespace trifold::test {

@@ -11,7 +11,7 @@
 #include "kernels/backend.h"
 #include "layers/row_window.h"
 #include "parallel/rank_groups.h"
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 namespace trifold::test {
 namespace {

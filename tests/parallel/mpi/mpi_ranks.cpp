@@ -10,7 +10,7 @@
 
 #include "parallel/communicator/local_communicator.h"
 #include "parallel/world.h"
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 namespace trifold {
 namespace {

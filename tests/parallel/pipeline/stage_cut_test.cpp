@@ -9,7 +9,7 @@
 #include "kernels/ops/collective.h"
 #include "layers/network.h"
 #include "runtime/config/job.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "support/networks.h"
 
 namespace trifold {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/checkpoint/temporary_directory.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "runtime/checkpoint/python.h"
 #include "runtime/checkpoint/temporary_directory.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -1,7 +1,7 @@
 // The compiler: whatever it does to a graph, the losses and the trained parameters stay the same.
 #include <gtest/gtest.h>
 
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 #include "support/networks.h"
 #include "support/training.h"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 #include "runtime/train/model.h"
 #include "support/networks.h"
 

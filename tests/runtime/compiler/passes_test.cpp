@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 #include "support/networks.h"
 #include "support/training.h"
 

@@ -13,7 +13,7 @@
 #include "kernels/ops/optimizer.h"
 #include "kernels/ops/pooling.h"
 #include "kernels/ops/shape_ops.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 #include "runtime/data/temporary_folder.h"
 
 namespace trifold {

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold::testing {
 

@@ -8,7 +8,7 @@
 
 #include "runtime/checkpoint/python.h"
 #include "runtime/checkpoint/temporary_directory.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/data/image.h"
 #include "runtime/metrics/tensorboard_event.h"
 

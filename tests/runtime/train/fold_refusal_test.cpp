@@ -1,7 +1,7 @@
 // Plans that a network cannot be folded by: the sentence says what would work.
 #include <gtest/gtest.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/folded_model.h"
 #include "support/folding.h"
 #include "support/networks.h"

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/ops/collective.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/model_options.h"
 #include "support/folding.h"

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "parallel/ps/updates/slice_update.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/folded_model.h"
 #include "support/allocation_counter.h"
 #include "support/folding.h"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "runtime/train/folded_model.h"
 #include "support/folding.h"
 #include "support/networks.h"

@@ -2,7 +2,7 @@
 // place. The gradient is computed from y, but gelu's from x.
 #pragma once
 
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 
 namespace trifold::cpu {
 

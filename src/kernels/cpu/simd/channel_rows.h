@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/simd/channel_view.h"
 #include "kernels/cpu/simd/vec.h"
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 
 #define TRIFOLD_INLINE __attribute__((always_inline))
 

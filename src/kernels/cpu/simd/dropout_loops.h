@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/simd/channel_view.h"
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 
 namespace trifold::cpu {
 

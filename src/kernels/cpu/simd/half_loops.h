@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 
 namespace trifold::cpu {
 

@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #endif
 
-#include "runtime/core/half.h"
+#include "core/half.h"
 
 namespace trifold::cpu::TRIFOLD_ISA {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 
 namespace trifold::cpu {
 

@@ -2,7 +2,7 @@
 // in double: what the loops derive from them (1 - beta, corrections, products of rates) is rounded to float once.
 #pragma once
 
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 
 namespace trifold::cpu {
 

@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/simd/channel_view.h"
 #include "kernels/ops/pooling.h"
-#include "runtime/core/parallel.h"
+#include "core/parallel.h"
 
 namespace trifold::cpu {
 

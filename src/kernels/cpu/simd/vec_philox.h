@@ -1,10 +1,10 @@
-// Philox4x32-10 on vectors: the numbers of runtime/core/philox.h, one block a lane. For *.isa.cpp files only.
+// Philox4x32-10 on vectors: the numbers of core/philox.h, one block a lane. For *.isa.cpp files only.
 #pragma once
 
 #include <utility>
 
 #include "kernels/cpu/simd/vec.h"
-#include "runtime/core/philox.h"
+#include "core/philox.h"
 
 namespace trifold::cpu::TRIFOLD_ISA {
 

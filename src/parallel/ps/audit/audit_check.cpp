@@ -13,7 +13,7 @@
 
 #include "parallel/ps/audit/audit_log.h"
 #include "parallel/ps/json_fields.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

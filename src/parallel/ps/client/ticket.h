@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

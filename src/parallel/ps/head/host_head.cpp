@@ -13,7 +13,7 @@
 #include "parallel/ps/client/server_exchange.h"
 #include "parallel/ps/head/pull_share.h"
 #include "parallel/ps/head/push_gather.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

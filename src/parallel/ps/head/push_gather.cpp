@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "parallel/ps/slices/gradient_codec.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

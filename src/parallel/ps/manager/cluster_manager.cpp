@@ -5,7 +5,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

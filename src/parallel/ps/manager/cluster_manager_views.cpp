@@ -7,8 +7,8 @@
 
 #include "parallel/ps/manager/cluster_manager.h"
 #include "parallel/ps/slices/slice_places.h"
-#include "runtime/core/counted.h"
-#include "runtime/core/error.h"
+#include "core/counted.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

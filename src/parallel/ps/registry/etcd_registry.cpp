@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "runtime/core/base64.h"
+#include "core/base64.h"
 
 namespace trifold {
 namespace {

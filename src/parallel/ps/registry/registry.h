@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "parallel/ps/rules/rules.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

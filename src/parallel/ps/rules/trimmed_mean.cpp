@@ -3,7 +3,7 @@
 
 #include "parallel/ps/rules/rules.h"
 #include "parallel/ps/rules/sorted_columns.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

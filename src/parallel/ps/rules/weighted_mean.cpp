@@ -1,7 +1,7 @@
 // The mean by weights, such as the samples behind each contribution.
 #include "parallel/ps/rules/rules.h"
 #include "parallel/ps/rules/weighted_sum.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -7,7 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "parallel/ps/server/parameter_server.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

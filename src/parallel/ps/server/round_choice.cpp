@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

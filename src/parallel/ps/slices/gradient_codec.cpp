@@ -11,7 +11,7 @@
 
 #include "kernels/cpu/simd/half_loops.h"
 #include "parallel/ps/slices/positions.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

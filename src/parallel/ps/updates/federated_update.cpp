@@ -2,7 +2,7 @@
 #include <array>
 
 #include "parallel/ps/updates/kinds.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -1,6 +1,6 @@
 // The job's optimiser, as a server runs it on its slices.
 #include "parallel/ps/updates/kinds.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

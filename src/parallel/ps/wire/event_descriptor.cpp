@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 

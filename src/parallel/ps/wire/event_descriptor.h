@@ -1,7 +1,7 @@
 // Something to poll on that any thread can set off.
 #pragma once
 
-#include "runtime/core/file_descriptor.h"
+#include "core/file_descriptor.h"
 
 namespace trifold {
 

@@ -12,7 +12,7 @@
 
 #include "parallel/ps/wire/connection_watch.h"
 #include "parallel/ps/wire/event_descriptor.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

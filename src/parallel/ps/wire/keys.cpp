@@ -13,8 +13,8 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "runtime/core/error.h"
-#include "runtime/core/file_descriptor.h"
+#include "core/error.h"
+#include "core/file_descriptor.h"
 
 namespace trifold {
 namespace {

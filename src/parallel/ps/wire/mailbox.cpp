@@ -15,7 +15,7 @@
 #include "parallel/ps/wire/payload_sharing.h"
 #include "parallel/ps/wire/ready_sockets.h"
 #include "parallel/ps/wire/tcp_address.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

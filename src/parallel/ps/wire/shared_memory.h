@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "parallel/ps/wire/message.h"
-#include "runtime/core/file_descriptor.h"
+#include "core/file_descriptor.h"
 
 namespace trifold {
 

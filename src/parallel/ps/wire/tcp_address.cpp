@@ -7,7 +7,7 @@
 
 #include <arpa/inet.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

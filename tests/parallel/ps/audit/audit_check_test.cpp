@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/checkpoint/temporary_directory.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

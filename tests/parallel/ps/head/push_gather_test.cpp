@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "parallel/ps/slices/gradient_codec.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

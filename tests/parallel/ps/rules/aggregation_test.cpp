@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -1,6 +1,6 @@
 // A slice of a tensor that is not synchronised in every clock: between its turns nothing is expected of anybody.
 #include "parallel/ps/server/slice_fixture.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "parallel/ps/slices/slice.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

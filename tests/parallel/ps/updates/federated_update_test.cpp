@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "parallel/ps/updates/slice_update.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "parallel/ps/updates/slice_update.h"
 #include "runtime/compiler/program.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 #include "support/op_runner.h"
 
 namespace trifold::test {

@@ -8,7 +8,7 @@
 #include <zstd.h>
 
 #include "parallel/ps/wire/cbor_shape.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "parallel/ps/wire/frame.h"
 #include "parallel/ps/wire/keep_out_fixture.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {

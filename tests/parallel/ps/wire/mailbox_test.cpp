@@ -6,7 +6,7 @@
 #include <set>
 
 #include "parallel/ps/wire/wire_fixture.h"
-#include "runtime/core/error.h"
+#include "core/error.h"
 
 namespace trifold {
 namespace {
