@@ -1,6 +1,6 @@
 // The profile of a job on GPUs: what each node launches, and what the launches did. Simulated GPUs count, so everything
 // here can be exact.
-#include "runtime/profile/profile.h"
+#include "insight/profile/profile.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,8 +11,8 @@
 
 #include "gpusim/include/gpusim_client.h"
 #include "kernels/gpu_plugin.h"
-#include "runtime/compare/traffic.h"
-#include "runtime/profile/gpu_rows.h"
+#include "insight/profile/traffic.h"
+#include "insight/profile/gpu_rows.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
 #include "support/folding.h"

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "commands.h"
-#include "runtime/report/version.h"
+#include "insight/report/version.h"
 
 namespace trifold {
 

@@ -1,6 +1,6 @@
 // trifold compare job.json --plans "single; dp=2; pp=2": trains the job a few steps under each plan and says which is
 // fastest, where the time of the others goes, and whether all of them train the same model.
-#include "runtime/compare/compare.h"
+#include "insight/compare/compare.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -13,10 +13,10 @@
 #include "commands.h"
 #include "parallel/processes/launch.h"
 #include "runtime/checkpoint/atomic_file.h"
-#include "runtime/compare/report.h"
+#include "insight/compare/report.h"
 #include "core/error.h"
-#include "runtime/report/environment.h"
-#include "runtime/report/report.h"
+#include "insight/report/environment.h"
+#include "insight/report/report.h"
 
 namespace trifold {
 namespace {

@@ -6,7 +6,7 @@
 #include "kernels/cpu/simd/isa.h"
 #include "kernels/gpu_plugin.h"
 #include "core/parallel.h"
-#include "runtime/profile/machine_roofs.h"
+#include "insight/profile/machine_roofs.h"
 
 namespace trifold {
 namespace {

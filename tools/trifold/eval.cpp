@@ -9,7 +9,7 @@
 #include "job_arguments.h"
 #include "parallel/processes/launch.h"
 #include "runtime/checkpoint/atomic_file.h"
-#include "runtime/metrics/evaluation_report.h"
+#include "insight/metrics/evaluation_report.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
 #include "saved_model.h"

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/terminal_color.h"
-#include "runtime/live/screen.h"
+#include "insight/live/screen.h"
 
 namespace trifold {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "runtime/live/live_view.h"
+#include "insight/live/live_view.h"
 
 namespace trifold {
 

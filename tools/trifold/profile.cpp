@@ -1,6 +1,6 @@
 // trifold profile job.json: trains a few steps and says where the time goes, kernel by kernel, against what this
 // machine can do.
-#include "runtime/profile/profile.h"
+#include "insight/profile/profile.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -15,8 +15,8 @@
 #include "parallel/world.h"
 #include "runtime/checkpoint/atomic_file.h"
 #include "core/error.h"
-#include "runtime/report/environment.h"
-#include "runtime/report/report.h"
+#include "insight/report/environment.h"
+#include "insight/report/report.h"
 #include "runtime/train/device_choice.h"
 
 namespace trifold {

@@ -1,5 +1,5 @@
 // trifold report runs/demo: one HTML file that shows what run folders hold, readable anywhere without a network.
-#include "runtime/report/report.h"
+#include "insight/report/report.h"
 
 #include <filesystem>
 #include <memory>

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "runtime/metrics/run_folder.h"
+#include "runtime/train/run_folder.h"
 
 namespace trifold {
 

@@ -7,7 +7,7 @@
 
 #include "commands.h"
 #include "core/error.h"
-#include "runtime/profile/trace_reader.h"
+#include "insight/trace/trace_reader.h"
 
 namespace trifold {
 namespace {

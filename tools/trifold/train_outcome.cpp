@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/report/environment.h"
-#include "runtime/report/report.h"
+#include "insight/report/environment.h"
+#include "insight/report/report.h"
 
 namespace trifold {
 namespace {

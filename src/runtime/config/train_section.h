@@ -8,7 +8,7 @@
 #include "runtime/compiler/recompute.h"
 #include "runtime/config/json_source.h"
 #include "runtime/config/object_type.h"
-#include "runtime/train/schedule.h"
+#include "runtime/config/learning_schedule.h"
 
 namespace trifold {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "parallel/ps/manager/cluster_manager.h"
-#include "runtime/live/live_board.h"
+#include "runtime/train/live_board.h"
 #include "runtime/ps/cluster_plan.h"
 
 namespace trifold {

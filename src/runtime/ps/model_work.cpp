@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "runtime/ps/cluster_plan.h"
 #include "runtime/train/job_data.h"
-#include "runtime/train/schedule.h"
+#include "runtime/config/learning_schedule.h"
 
 namespace trifold {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/live/live_cluster.h"
+#include "runtime/train/live_cluster.h"
 
 namespace trifold {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "parallel/ps/manager/cluster_manager.h"
 #include "parallel/ps/server_sync.h"
-#include "runtime/metrics/metric.h"
+#include "runtime/train/metric.h"
 
 namespace trifold {
 

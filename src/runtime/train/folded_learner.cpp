@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "runtime/live/live_board.h"
+#include "runtime/train/live_board.h"
 #include "runtime/train/live_run.h"
 
 namespace trifold {

@@ -12,7 +12,7 @@
 #include "parallel/world.h"
 #include "runtime/config/job.h"
 #include "runtime/executor/span_log.h"
-#include "runtime/metrics/evaluation_details.h"
+#include "runtime/train/evaluation_details.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/job_data.h"
 #include "runtime/train/model.h"

@@ -10,7 +10,7 @@
 
 #include "runtime/checkpoint/training_state.h"
 #include "core/step_context.h"
-#include "runtime/metrics/metric.h"
+#include "runtime/train/metric.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/stop_rules.h"
 

@@ -2,7 +2,7 @@
 // called.
 #pragma once
 
-#include "runtime/live/live_board.h"
+#include "runtime/train/live_board.h"
 #include "runtime/train/folded_model.h"
 
 namespace trifold {

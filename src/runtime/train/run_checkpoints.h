@@ -11,7 +11,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/config/job.h"
-#include "runtime/metrics/run_folder.h"
+#include "runtime/train/run_folder.h"
 #include "runtime/train/learner.h"
 
 namespace trifold {

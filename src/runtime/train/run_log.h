@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "runtime/config/job.h"
-#include "runtime/metrics/evaluation_report.h"
-#include "runtime/metrics/metric.h"
-#include "runtime/metrics/metrics_log.h"
-#include "runtime/metrics/run_folder.h"
-#include "runtime/metrics/tensorboard_writer.h"
+#include "insight/metrics/evaluation_report.h"
+#include "runtime/train/metric.h"
+#include "insight/metrics/metrics_log.h"
+#include "runtime/train/run_folder.h"
+#include "insight/metrics/tensorboard_writer.h"
 
 namespace trifold {
 

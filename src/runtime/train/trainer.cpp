@@ -12,7 +12,7 @@
 #include "core/process_memory.h"
 #include "core/stopwatch.h"
 #include "core/terminal_color.h"
-#include "runtime/metrics/progress.h"
+#include "insight/metrics/progress.h"
 #include "runtime/train/folded_learner.h"
 #include "runtime/train/job_data.h"
 #include "runtime/train/run_checkpoints.h"

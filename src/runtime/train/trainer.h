@@ -11,8 +11,8 @@
 
 #include "parallel/world.h"
 #include "runtime/config/job.h"
-#include "runtime/live/live_board.h"
-#include "runtime/metrics/run_folder.h"
+#include "runtime/train/live_board.h"
+#include "runtime/train/run_folder.h"
 #include "runtime/train/learner.h"
 #include "runtime/train/run_checkpoints.h"
 

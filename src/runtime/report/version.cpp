@@ -1,9 +1,0 @@
-#include "runtime/report/version.h"
-
-namespace trifold {
-
-const char* version() {
-  return TRIFOLD_VERSION;
-}
-
-}  // namespace trifold
