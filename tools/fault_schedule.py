@@ -3,7 +3,7 @@ drawn by itself, so that leaving one out does not change the others."""
 import random
 from dataclasses import dataclass
 
-LEASE_S = 3.0  # of members in the registry, as src/parallel/ps/registry/membership.h has it
+LEASE_S = 3.0  # of members in the registry, as src/parallel/servers/registry/membership.h has it
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "parallel/communicator/local_communicator.h"
-#include "parallel/mpi/mpi.h"
-#include "parallel/mpi/mpi_name_server.h"
+#include "parallel/communicator/mpi/mpi.h"
+#include "parallel/communicator/mpi/mpi_name_server.h"
 #include "parallel/processes/watch.h"
 #include "core/terminal_color.h"
 

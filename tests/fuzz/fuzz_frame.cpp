@@ -5,7 +5,7 @@
 #include <xxhash.h>
 
 #include "only_errors.h"
-#include "parallel/ps/wire/frame.h"
+#include "parallel/servers/wire/frame.h"
 
 namespace trifold {
 namespace {

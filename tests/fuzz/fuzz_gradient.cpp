@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/simd/half_loops.h"
 #include "only_errors.h"
-#include "parallel/ps/slices/gradient_codec.h"
+#include "parallel/servers/slices/gradient_codec.h"
 
 namespace trifold::cpu {
 

@@ -109,7 +109,7 @@ class MpiTest : public JobFixture {
   }
 };
 
-// What the program in tests/parallel/mpi/mpi_ranks.cpp printed, and its exit code.
+// What the program in tests/parallel/communicator/mpi/mpi_ranks.cpp printed, and its exit code.
 class MpiCollectives : public MpiTest {
  protected:
   std::pair<int, std::string> run_ranks(int processes, const std::string& arguments) const {

@@ -12,7 +12,7 @@
 
 #include "networks/node_check.h"
 #include "networks/plain_network.h"
-#include "parallel/ps/updates/slice_update.h"
+#include "parallel/servers/updates/slice_update.h"
 #include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
 

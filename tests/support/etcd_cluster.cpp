@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "parallel/ps/registry/http_client.h"
+#include "parallel/servers/registry/http_client.h"
 
 namespace trifold::test {
 namespace {

@@ -12,11 +12,11 @@
 #include <thread>
 #include <vector>
 
-#include "parallel/ps/client/request.h"
-#include "parallel/ps/slices/gradient_codec.h"
-#include "parallel/ps/slices/slice.h"
-#include "parallel/ps/view.h"
-#include "parallel/ps/wire/mailbox.h"
+#include "parallel/servers/client/request.h"
+#include "parallel/servers/slices/gradient_codec.h"
+#include "parallel/servers/slices/slice.h"
+#include "parallel/servers/view.h"
+#include "parallel/servers/wire/mailbox.h"
 
 namespace trifold::test {
 

@@ -22,10 +22,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "parallel/ps/client/server_client.h"
-#include "parallel/ps/head/host_head.h"
-#include "parallel/ps/server/parameter_server.h"
-#include "parallel/ps/wire/keys.h"
+#include "parallel/servers/client/server_client.h"
+#include "parallel/servers/head/host_head.h"
+#include "parallel/servers/server/parameter_server.h"
+#include "parallel/servers/wire/keys.h"
 #include "plain_copy.h"
 #include "core/error.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "parallel/ps/audit/audit_check.h"
+#include "parallel/servers/audit/audit_check.h"
 #include "core/error.h"
 
 namespace trifold {

@@ -14,7 +14,7 @@
 #include "layers/layer_figures.h"
 #include "parallel/processes/launch.h"
 #include "parallel/rank_placement.h"
-#include "runtime/ps/partial_sync.h"
+#include "runtime/cluster/partial_sync.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/model_options.h"
 #include "runtime/train/shard_data.h"

@@ -6,8 +6,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "parallel/ps/cluster_spec.h"
-#include "runtime/ps/cluster_access.h"
+#include "parallel/servers/cluster_spec.h"
+#include "runtime/cluster/cluster_access.h"
 
 namespace trifold {
 

@@ -1,5 +1,5 @@
 // trifold keys FOLDER: what the members of a cluster prove themselves by to each other.
-#include "parallel/ps/wire/keys.h"
+#include "parallel/servers/wire/keys.h"
 
 #include <memory>
 

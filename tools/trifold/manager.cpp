@@ -11,10 +11,10 @@
 #include "end_signals.h"
 #include "job_arguments.h"
 #include "live_screen.h"
-#include "parallel/ps/registry/registry.h"
+#include "parallel/servers/registry/registry.h"
 #include "core/counted.h"
 #include "core/error.h"
-#include "runtime/ps/cluster_host.h"
+#include "runtime/cluster/cluster_host.h"
 #include "runtime/train/trainer.h"
 #include "train_outcome.h"
 

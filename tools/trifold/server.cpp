@@ -6,7 +6,7 @@
 #include "cluster_arguments.h"
 #include "commands.h"
 #include "end_signals.h"
-#include "runtime/ps/server_process.h"
+#include "runtime/cluster/server_process.h"
 
 namespace trifold {
 namespace {

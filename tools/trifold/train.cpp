@@ -15,7 +15,7 @@
 #include "parallel/processes/launch.h"
 #include "parallel/rank_placement.h"
 #include "parallel/world.h"
-#include "runtime/ps/cluster_host.h"
+#include "runtime/cluster/cluster_host.h"
 #include "runtime/train/fold_plan.h"
 #include "runtime/train/trainer.h"
 #include "supervise.h"

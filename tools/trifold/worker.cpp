@@ -6,7 +6,7 @@
 #include "cluster_arguments.h"
 #include "commands.h"
 #include "end_signals.h"
-#include "runtime/ps/worker_process.h"
+#include "runtime/cluster/worker_process.h"
 
 namespace trifold {
 namespace {

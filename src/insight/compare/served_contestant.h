@@ -12,7 +12,7 @@
 
 #include "insight/compare/contestant.h"
 #include "runtime/data/dataset.h"
-#include "runtime/ps/cluster_host.h"
+#include "runtime/cluster/cluster_host.h"
 
 namespace trifold {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "parallel/mpi/mpi_engine.h"
+#include "parallel/communicator/mpi/mpi_engine.h"
 
 namespace trifold {
 

@@ -9,7 +9,7 @@
 #include "kernels/ops/collective.h"
 #include "kernels/ops/optimizer.h"
 #include "layers/graph.h"
-#include "parallel/gradient_sync.h"
+#include "parallel/data/gradient_sync.h"
 #include "runtime/compiler/flat_layout.h"
 #include "runtime/compiler/layout_pass.h"
 #include "runtime/compiler/memory_plan.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "parallel/gradient_sync.h"
-#include "parallel/ps/server_sync.h"
+#include "parallel/data/gradient_sync.h"
+#include "parallel/servers/server_sync.h"
 #include "runtime/config/json_source.h"
 #include "runtime/config/object_type.h"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "parallel/ps/server_sync.h"
+#include "parallel/servers/server_sync.h"
 #include "runtime/config/object_type.h"
 #include "runtime/config/validate.h"
 

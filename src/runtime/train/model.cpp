@@ -5,7 +5,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "parallel/shard.h"
+#include "parallel/tensor/shard.h"
 #include "core/error.h"
 #include "runtime/train/initialize.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "parallel/shard.h"
+#include "parallel/tensor/shard.h"
 #include "core/error.h"
 #include "core/parallel.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "parallel/mesh.h"
-#include "parallel/ps/slices/slice.h"
+#include "parallel/servers/slices/slice.h"
 #include "runtime/train/model.h"
 
 namespace trifold {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "parallel/shard.h"
+#include "parallel/tensor/shard.h"
 
 namespace trifold {
 namespace {

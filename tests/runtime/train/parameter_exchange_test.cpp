@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "parallel/ps/updates/slice_update.h"
+#include "parallel/servers/updates/slice_update.h"
 #include "core/error.h"
 #include "runtime/train/folded_model.h"
 #include "support/allocation_counter.h"
