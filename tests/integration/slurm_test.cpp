@@ -1,4 +1,4 @@
-// tools/slurm_train.sbatch, where mpirun plays srun: a job that loses a rank asks for its requeue, and goes on after
+// docs/examples/slurm_train.sbatch, where mpirun plays srun: a job that loses a rank asks for its requeue, and goes on after
 // it.
 #include <cstdlib>
 
@@ -34,7 +34,7 @@ class Slurm : public FaultFixture {
     const std::string command = fmt::format(
         "cd {0} && env {1} PATH={0}/bin:$PATH TRIFOLD={2} SLURM_JOB_NAME=job SLURM_JOB_ID=42 SLURM_CPUS_PER_TASK=1 "
         "bash "
-        "{3}/tools/slurm_train.sbatch job.json {4} >> slurm.log 2>&1",
+        "{3}/docs/examples/slurm_train.sbatch job.json {4} >> slurm.log 2>&1",
         directory().string(), fmt::join(variables, " "), program_path(), source_dir().string(), arguments);
     return WEXITSTATUS(std::system(command.c_str()));
   }

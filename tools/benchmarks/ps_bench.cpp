@@ -1,6 +1,6 @@
 // How quickly parameters go to servers and come back: N workers push a model and pull it, round after round, with the
 // real server and client but without a network to compute. Times are the machine's steady clock, so that whoever
-// started the processes can put them together. tools/check_ps_scale runs it on hosts with slow links.
+// started the processes can put them together. tools/checks/server_scale runs it on hosts with slow links.
 //   ps_bench server   one server, until it is ended
 //   ps_bench worker   one worker; prints when its rounds began and ended
 //   ps_bench loopback servers and workers as threads, in turns with a plain ZeroMQ copy of the same bytes;

@@ -1,5 +1,5 @@
 // Times training steps of a job on made-up data, in this process, without loader, metrics or checkpoints. For
-// tools/bench and tools/compare_torch.py it can take turns with a peer (--serve) and leave what it computed with
+// tools/bench and tools/checks/compare_torch.py it can take turns with a peer (--serve) and leave what it computed with
 // (--dump).
 #include <algorithm>
 #include <chrono>

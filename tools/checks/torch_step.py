@@ -4,13 +4,9 @@ pass, update, evaluation. States, gradients and results are dicts of double tens
 A StepNet computes in double precision, or in float with noise added before each layer, which shows how far a float
 implementation of the same network may be off.
 """
-import sys
-from pathlib import Path
-
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import torch_net  # noqa: E402
+import torch_net
 
 
 class Noise(torch.autograd.Function):

@@ -62,7 +62,7 @@ TEST(Profile, TimesOfEveryRankAddUpToTheWall) {
     }
     ASSERT_EQ(ms.size(), static_cast<std::size_t>(found.ranks));
     for (const auto& [rank, sum] : ms) EXPECT_NEAR(sum, found.wall_ms, 0.01 * found.wall_ms) << rank;
-    // How large that is depends on who else uses the machine: tools/check_profile holds it to 97 % on an idle one.
+    // How large that is depends on who else uses the machine: tools/checks/profile holds it to 97 % on an idle one.
     EXPECT_NEAR(found.attributed(), 1 - host / found.all_ms(), 1e-9);
     EXPECT_GT(found.spans, 0);
   }

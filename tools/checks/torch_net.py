@@ -1,4 +1,4 @@
-"""A resolved Trifold job as a PyTorch module: what tools/compare_torch.py, tools/bench and tools/checks/networks_torch
+"""A resolved Trifold job as a PyTorch module: what tools/checks/compare_torch.py, tools/bench and tools/checks/networks_torch
 compare Trifold with."""
 import json
 import subprocess

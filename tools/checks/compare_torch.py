@@ -2,8 +2,8 @@
 """Trains the same networks from the same weights on the same batch in Trifold and in PyTorch and compares the losses.
 
     pip install torch safetensors numpy
-    tools/build && tools/compare_torch.py                       # the tutorial net, ResNet-20, MobileNet
-    tools/compare_torch.py models/vgg11.json --batch 4 --steps 3
+    tools/build && tools/checks/compare_torch.py                       # the tutorial net, ResNet-20, MobileNet
+    tools/checks/compare_torch.py models/vgg11.json --batch 4 --steps 3
 
 Exit code 0: every loss agrees within --tolerance (relative). 1: one does not. 77: torch or safetensors is not installed.
 """
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / os.environ.get("TRIFOLD_BUILD", "build/release")
 
 try:

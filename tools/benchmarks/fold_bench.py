@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TRIFOLD = ROOT / os.environ.get("TRIFOLD_BUILD", "build/release") / "trifold"
 MICRO_BATCHES = 8
 PIPELINE = f"pp=2,schedule=1f1b,micro_batches={MICRO_BATCHES}"
