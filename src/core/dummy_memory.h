@@ -1,5 +1,5 @@
-// Memory to measure kernels on: neither zeros nor denormals, which some processors are faster or slower with. It goes back
-// to the system when it is given up: the heap would keep it, and a run's peak memory would show it.
+// Memory to measure kernels on: neither zeros nor denormals, which some processors are faster or slower with. It goes
+// back to the system when it is given up: the heap would keep it, and a run's peak memory would show it.
 #pragma once
 
 #include "core/aligned_memory.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "core/device_activity.h"
 #include "kernels/backend.h"
 #include "kernels/device_groups.h"
-#include "core/device_activity.h"
 
 namespace trifold {
 

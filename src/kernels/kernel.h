@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/op.h"
 #include "core/device.h"
+#include "kernels/op.h"
 
 namespace trifold {
 

@@ -12,7 +12,9 @@ std::map<std::string, LayerType>& registry() {
 
 }  // namespace
 
-const std::map<std::string, LayerType>& layer_types() { return registry(); }
+const std::map<std::string, LayerType>& layer_types() {
+  return registry();
+}
 
 const LayerType* find_layer_type(const std::string& name) {
   const auto found = registry().find(name);

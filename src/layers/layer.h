@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "core/fields.h"
 #include "kernels/ops/prepare_images.h"
 #include "layers/graph.h"
 #include "layers/row_window.h"
-#include "core/fields.h"
 
 namespace trifold {
 

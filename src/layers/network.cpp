@@ -5,14 +5,14 @@
 #include <map>
 #include <memory>
 
+#include "core/error.h"
 #include "kernels/ops/collective.h"
 #include "kernels/ops/grid.h"
 #include "kernels/ops/loss.h"
 #include "kernels/ops/prepare_images.h"
 #include "kernels/ops/shape_ops.h"
+#include "layers/placement_conversion.h"
 #include "layers/split_choice.h"
-#include "layers/spread_conversion.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {
@@ -27,8 +27,8 @@ struct BuiltLayer {
 
 // A value as other layers read it.
 struct ReadAs {
-  Spread spread = Spread::whole;
-  SpreadConversion by = {};
+  Placement placement = Placement::whole;
+  PlacementConversion by = {};
   ValueId value = kNoValue;
 };
 
@@ -72,8 +72,8 @@ class NetworkBuilder final : public LayerBuilder {
   const Shape& shape(ValueId value) const override { return graph_[value].shape; }
   ValuePart part(ValueId value) const override {
     ValuePart part{.whole = whole_shape(value)};
-    if (spread_of(value) == Spread::channels) part.first_channel = context_.tensor_part * graph_[value].shape[1];
-    if (spread_of(value) == Spread::rows) {
+    if (placement_of(value) == Placement::channels) part.first_channel = context_.tensor_part * graph_[value].shape[1];
+    if (placement_of(value) == Placement::rows) {
       for (int rank = 0; rank < context_.tensor_parts; ++rank)
         part.rows.push_back(rows_of_part(part.whole[2], rank, context_.tensor_parts));
       part.first_row = part.rows[static_cast<std::size_t>(context_.tensor_part)].begin;
@@ -202,11 +202,11 @@ class NetworkBuilder final : public LayerBuilder {
       built.split = split;
       if (split != LayerSplit::whole) built.layer->narrow({split, context_.tensor_part, context_.tensor_parts});
       current_ = layer_count();  // what is added for it belongs to it
-      const Spread reads = spread_read(*whole, split, info.in);
+      const Placement reads = placement_read(*whole, split, info.in);
       std::vector<Shape> shapes;
       bool trained = false;
       for (ValueId& in : info.in) {
-        in = reads == Spread::rows ? with_rows_for(*whole, in, whole_out) : as_spread(in, reads);
+        in = reads == Placement::rows ? with_rows_for(*whole, in, whole_out) : placed_as(in, reads);
         shapes.push_back(graph_[in].shape);
         trained = trained || trains(in);
       }
@@ -227,8 +227,8 @@ class NetworkBuilder final : public LayerBuilder {
       const bool sums = split == LayerSplit::in_channels || (split == LayerSplit::rows && whole->sums_over_rows());
       if (sums) add_up_parts();
       const ValueId out = graph_.layers.back().out;
-      spreads_[out] = sums ? Spread::whole : spread_written(split, reads);
-      if (spreads_[out] == Spread::rows) heights_[out] = whole_out[2];
+      placements_[out] = sums ? Placement::whole : placement_written(split, reads);
+      if (placements_[out] == Placement::rows) heights_[out] = whole_out[2];
       value_of_[spec.id] = out;
     } catch (const ShapeError& error) {
       fail_shape(spec, error);
@@ -264,16 +264,16 @@ class NetworkBuilder final : public LayerBuilder {
 
   bool divided() const { return context_.tensor_parts > 1; }
 
-  Spread spread_of(ValueId value) const {
-    const auto found = spreads_.find(value);
-    return found == spreads_.end() ? Spread::whole : found->second;
+  Placement placement_of(ValueId value) const {
+    const auto found = placements_.find(value);
+    return found == placements_.end() ? Placement::whole : found->second;
   }
 
   Shape whole_shape(ValueId value) const {
     Shape shape = graph_[value].shape;
-    if (spread_of(value) == Spread::channels) shape[1] *= context_.tensor_parts;
-    if (spread_of(value) == Spread::rows) shape[2] = heights_.at(value);
-    if (spread_of(value) == Spread::blocks)
+    if (placement_of(value) == Placement::channels) shape[1] *= context_.tensor_parts;
+    if (placement_of(value) == Placement::rows) shape[2] = heights_.at(value);
+    if (placement_of(value) == Placement::blocks)
       for (const int dim : {0, 1}) shape[dim] *= grid_side(context_.tensor_parts);
     return shape;
   }
@@ -282,8 +282,8 @@ class NetworkBuilder final : public LayerBuilder {
                       std::span<const ValueId> values) const {
     if (!divided()) return LayerSplit::whole;
     const auto index = static_cast<std::size_t>(layer_count());
-    std::vector<Spread> come;
-    for (const ValueId value : values) come.push_back(spread_of(value));
+    std::vector<Placement> come;
+    for (const ValueId value : values) come.push_back(placement_of(value));
     return choose_split({.spec = spec,
                          .layer = layer,
                          .in = in,
@@ -304,67 +304,69 @@ class NetworkBuilder final : public LayerBuilder {
     });
   }
 
-  Spread spread_read(const Layer& layer, LayerSplit split, std::span<const ValueId> in) const {
-    if (split == LayerSplit::out_channels) return Spread::shared;
-    if (split == LayerSplit::in_channels || split == LayerSplit::groups) return Spread::channels;
-    if (split == LayerSplit::rows) return Spread::rows;
-    if (split == LayerSplit::blocks) return Spread::blocks;
-    const bool in_parts = std::ranges::all_of(in, [&](ValueId value) { return spread_of(value) == Spread::channels; });
-    return in_parts && layer.is_channel_local() ? Spread::channels : Spread::whole;
+  Placement placement_read(const Layer& layer, LayerSplit split, std::span<const ValueId> in) const {
+    if (split == LayerSplit::out_channels) return Placement::shared;
+    if (split == LayerSplit::in_channels || split == LayerSplit::groups) return Placement::channels;
+    if (split == LayerSplit::rows) return Placement::rows;
+    if (split == LayerSplit::blocks) return Placement::blocks;
+    const bool in_parts =
+        std::ranges::all_of(in, [&](ValueId value) { return placement_of(value) == Placement::channels; });
+    return in_parts && layer.is_channel_local() ? Placement::channels : Placement::whole;
   }
 
-  static Spread spread_written(LayerSplit split, Spread reads) {
-    if (split == LayerSplit::in_channels) return Spread::whole;
+  static Placement placement_written(LayerSplit split, Placement reads) {
+    if (split == LayerSplit::in_channels) return Placement::whole;
     if (split == LayerSplit::whole || split == LayerSplit::rows || split == LayerSplit::blocks) return reads;
-    return Spread::channels;
+    return Placement::channels;
   }
 
   // The value as a layer reads it: converted once for all that read it so.
-  ValueId as_spread(ValueId value, Spread wanted) {
-    const Spread has = spread_of(value);
+  ValueId placed_as(ValueId value, Placement wanted) {
+    const Placement has = placement_of(value);
     if (has == wanted || !divided()) return value;
-    if (has != Spread::whole && wanted != Spread::whole) return as_spread(as_spread(value, Spread::whole), wanted);
+    if (has != Placement::whole && wanted != Placement::whole)
+      return placed_as(placed_as(value, Placement::whole), wanted);
     return convert(value, wanted,
-                   convert_spread(has, wanted, whole_shape(value), context_.tensor_part, context_.tensor_parts));
+                   convert_placement(has, wanted, whole_shape(value), context_.tensor_part, context_.tensor_parts));
   }
 
   // The rows of the value that this rank's rows of the layer's output need.
   ValueId with_rows_for(const Layer& layer, ValueId value, const Shape& whole_out) {
     const std::optional<RowWindow> window = layer.row_window();
-    if (!window) return as_spread(value, Spread::rows);
+    if (!window) return placed_as(value, Placement::rows);
     const Shape whole = whole_shape(value);
     const RowMoves moves = moves_for(*window, whole[2], whole_out[2], context_.tensor_part, context_.tensor_parts);
-    if (moves.wants == moves.has) return as_spread(value, Spread::rows);
+    if (moves.wants == moves.has) return placed_as(value, Placement::rows);
     // Images are on every rank, and nobody asks for their gradient.
-    if (spread_of(value) == Spread::whole && !trains(value))
-      return convert(value, Spread::rows, cut_rows(moves, window->edge, whole));
-    return convert(as_spread(value, Spread::rows), Spread::rows, fetch_rows(moves, window->edge, whole));
+    if (placement_of(value) == Placement::whole && !trains(value))
+      return convert(value, Placement::rows, cut_rows(moves, window->edge, whole));
+    return convert(placed_as(value, Placement::rows), Placement::rows, fetch_rows(moves, window->edge, whole));
   }
 
-  ValueId convert(ValueId value, Spread wanted, SpreadConversion by) {
+  ValueId convert(ValueId value, Placement wanted, PlacementConversion by) {
     for (const ReadAs& known : conversions_[value])
-      if (known.spread == wanted && known.by.rows == by.rows && known.by.edge == by.edge) return known.value;
+      if (known.placement == wanted && known.by.rows == by.rows && known.by.edge == by.edge) return known.value;
     const ValueId converted =
         new_value({graph_[value].name + suffix_of(wanted), by.shape, graph_[value].dtype, Role::activation});
     trains_[static_cast<std::size_t>(converted)] = trains(value);
-    spreads_[converted] = wanted;
-    if (wanted == Spread::rows) heights_[converted] = whole_shape(value)[2];
+    placements_[converted] = wanted;
+    if (wanted == Placement::rows) heights_[converted] = whole_shape(value)[2];
     add(by.forward, {value}, {converted}, Phase::forward);
     conversions_[value].push_back({wanted, std::move(by), converted});
     return converted;
   }
 
-  static const char* suffix_of(Spread spread) {
-    switch (spread) {
-      case Spread::whole:
+  static const char* suffix_of(Placement placement) {
+    switch (placement) {
+      case Placement::whole:
         return " whole";
-      case Spread::channels:
+      case Placement::channels:
         return " part";
-      case Spread::rows:
+      case Placement::rows:
         return " rows";
-      case Spread::blocks:
+      case Placement::blocks:
         return " block";
-      case Spread::shared:
+      case Placement::shared:
         return " shared";
     }
     return "";
@@ -467,7 +469,7 @@ class NetworkBuilder final : public LayerBuilder {
   std::vector<BuiltLayer> layers_;
   std::map<std::string, ValueId> value_of_;                       // layer id -> its output
   std::map<std::string, std::vector<const LayerSpec*>> readers_;  // layer id -> layers that read it
-  std::map<ValueId, Spread> spreads_;                             // of values that are not whole
+  std::map<ValueId, Placement> placements_;                       // of values that are not whole
   std::map<ValueId, std::int64_t> heights_;                       // whole, of values in rows
   std::map<ValueId, std::vector<ReadAs>> conversions_;            // value -> the same value as others read it
   std::vector<std::pair<ValueId, ValueId>> gradient_parts_;       // of parameters, and what they add up to

@@ -31,7 +31,7 @@ struct LayerPart {
 };
 
 // Where the numbers of a value are.
-enum class Spread {
+enum class Placement {
   whole,     // all on every rank, the same numbers
   channels,  // each rank has its run of the channels
   rows,      // each rank has its run of the image's rows (rows_of_part)

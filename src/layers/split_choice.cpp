@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/ops/grid.h"
 #include "core/error.h"
+#include "kernels/ops/grid.h"
 
 namespace trifold {
 namespace {
@@ -14,11 +14,13 @@ class SplitChooser {
       : q_(question), possible_(question.layer.splits(question.in, question.parts)) {}
 
   LayerSplit choose() const {
-    const bool rows_come = std::ranges::all_of(q_.come, [](Spread spread) { return spread == Spread::rows; });
+    const bool rows_come =
+        std::ranges::all_of(q_.come, [](Placement placement) { return placement == Placement::rows; });
     if (q_.named == LayerSplit::rows) return by_rows();
     if (q_.named == LayerSplit::whole && rows_come && q_.layer.row_window() && q_.layer.row_window()->is_local())
       return LayerSplit::rows;  // whole or not, it is the same work: there is nothing to gather for
-    const bool blocks_come = std::ranges::all_of(q_.come, [](Spread spread) { return spread == Spread::blocks; });
+    const bool blocks_come =
+        std::ranges::all_of(q_.come, [](Placement placement) { return placement == Placement::blocks; });
     if (blocks_come && q_.layer.is_element_wise()) return LayerSplit::blocks;
     if (q_.named) {
       if (q_.named == LayerSplit::blocks && !can(LayerSplit::blocks)) fail_blocks();
@@ -29,7 +31,7 @@ class SplitChooser {
     // product.
     if (rows_come && can_take_rows()) return LayerSplit::rows;
     if (blocks_come && can(LayerSplit::blocks)) return LayerSplit::blocks;
-    if (q_.come[0] == Spread::channels)
+    if (q_.come[0] == Placement::channels)
       return can(LayerSplit::groups)        ? LayerSplit::groups
              : can(LayerSplit::in_channels) ? LayerSplit::in_channels
                                             : LayerSplit::whole;

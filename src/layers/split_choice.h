@@ -11,9 +11,9 @@ namespace trifold {
 
 struct SplitQuestion {
   const LayerSpec& spec;
-  const Layer& layer;            // whole
-  std::span<const Shape> in;     // whole
-  std::span<const Spread> come;  // how the inputs lie
+  const Layer& layer;               // whole
+  std::span<const Shape> in;        // whole
+  std::span<const Placement> come;  // how the inputs lie
   std::optional<LayerSplit> named;
   int parts = 1;
   // Whether all that read the layer, beyond layers that are local to channels, are products.

@@ -26,7 +26,7 @@ class RankGroups {
   Communicator& along(Axis axis) const { return *communicators_[static_cast<std::size_t>(axis)]; }
 
   // Sums of gradients that were begun and not waited for, along the data axis.
-  std::vector<Ticket>& sums_aside() const { return sums_aside_; }
+  std::vector<Ticket>& overlap_reduction() const { return sums_aside_; }
 
   // The way between devices that have one of their own; null: there is none, or not yet.
   DeviceGroups* on_device() const { return on_device_.get(); }

@@ -13,11 +13,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "core/terminal_color.h"
 #include "parallel/communicator/local_communicator.h"
 #include "parallel/communicator/mpi/mpi.h"
 #include "parallel/communicator/mpi/mpi_name_server.h"
 #include "parallel/processes/watch.h"
-#include "core/terminal_color.h"
 
 namespace trifold {
 namespace {
@@ -53,16 +53,16 @@ std::string name_of_this_machine() {
 
 }  // namespace
 
-struct World::Parts {
-  Parts(const Launch& given, bool check) : launch(given), check_calls(check), patience(world_patience()) {
+struct World::Impl {
+  Impl(const Launch& given, bool check) : launch(given), check_calls(check), patience(world_patience()) {
     meet();
     mpi->board().set_watch(watch.get(), patience);
     watch->set_status([this] { return mpi->statuses(); });
     place({.processes = launch.size});
   }
-  Parts(const Parts&) = delete;
-  Parts& operator=(const Parts&) = delete;
-  ~Parts() {
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
     if (watch) watch->set_status({});
     if (mpi) mpi->board().set_watch(nullptr, kDefaultPatience);
   }
@@ -167,17 +167,17 @@ struct World::Parts {
   std::unique_ptr<Communicator> everyone;
 };
 
-World::World(const Launch& launch, bool check_calls) : parts_(std::make_unique<Parts>(launch, check_calls)) {}
+World::World(const Launch& launch, bool check_calls) : impl_(std::make_unique<Impl>(launch, check_calls)) {}
 World::~World() = default;
 
 int World::rank() const {
-  return parts_->launch.rank;
+  return impl_->launch.rank;
 }
 int World::size() const {
-  return parts_->launch.size;
+  return impl_->launch.size;
 }
 int World::processes_here() const {
-  return parts_->mpi->processes_here();
+  return impl_->mpi->processes_here();
 }
 int World::rank_here() const {
   std::array<char, 256> name = {};
@@ -186,18 +186,18 @@ int World::rank_here() const {
   return static_cast<int>(std::count(names.begin(), names.begin() + rank(), name));
 }
 const std::string& World::starter() const {
-  return parts_->launch.starter;
+  return impl_->launch.starter;
 }
 Communicator& World::everyone() const {
-  return *parts_->everyone;
+  return *impl_->everyone;
 }
 
 std::vector<std::unique_ptr<RankGroups>> World::make_ranks(const Mesh& mesh) const {
-  parts_->place(place_ranks(mesh, size(), starter()));
+  impl_->place(place_ranks(mesh, size(), starter()));
   everyone().barrier();  // a wait that ends when a process fails, unlike those in which groups are made
-  const RankPlacement& placement = parts_->placement;
+  const RankPlacement& placement = impl_->placement;
   return make_rank_groups(mesh, placement.first_of(rank()), placement.ranks_each,
-                          [&](Axis axis, const std::vector<int>& ranks) { return parts_->make_group(axis, ranks); });
+                          [&](Axis axis, const std::vector<int>& ranks) { return impl_->make_group(axis, ranks); });
 }
 
 std::string World::from_first(std::string text) const {
@@ -217,13 +217,13 @@ std::vector<std::string> World::gather_texts(const std::string& mine) const {
 }
 
 void World::at_step(std::int64_t step) {
-  parts_->watch->at_step(step);
+  impl_->watch->at_step(step);
 }
 
 void World::run(const std::function<void()>& job) {
-  Watch& watch = *parts_->watch;
+  Watch& watch = *impl_->watch;
   const auto fail = [&](Fault fault, const char* why) {
-    const std::string mine = name_of_process(parts_->placement, rank());
+    const std::string mine = name_of_process(impl_->placement, rank());
     watch.fail(fault, fault == Fault::input ? (first() ? std::string(why) : fmt::format("{}: {}", mine, why))
                                             : fmt::format("{} failed after step {}: {}", mine, watch.step(), why));
     throw Error(fault, "");
@@ -234,8 +234,8 @@ void World::run(const std::function<void()>& job) {
     watch.leave();
     // In a world that processes joined one by one MPI_Finalize hangs now and then (Open MPI 4.1): the processes end
     // without it, process 0, whose name server the others need, last.
-    if (parts_->launch.by == Launch::By::mpi) parts_->mpi->finalize();
-    if (parts_->name_server) watch.await_others(std::chrono::seconds(10));
+    if (impl_->launch.by == Launch::By::mpi) impl_->mpi->finalize();
+    if (impl_->name_server) watch.await_others(std::chrono::seconds(10));
   } catch (const Error& error) {
     fail(error.fault(), error.what());
   } catch (const std::bad_alloc&) {

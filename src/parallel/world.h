@@ -9,9 +9,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/error.h"
 #include "parallel/processes/launch.h"
 #include "parallel/rank_groups.h"
-#include "core/error.h"
 
 namespace trifold {
 
@@ -72,8 +72,8 @@ class World {
   void run(const std::function<void()>& job);
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 // Null: this process is alone.

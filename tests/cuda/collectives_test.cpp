@@ -6,11 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.h"
 #include "cuda/gpu_ranks.h"
 #include "gpusim/include/gpusim_client.h"
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/collective.h"
-#include "core/error.h"
 #include "support/op_runner.h"
 
 namespace trifold::test {

@@ -5,13 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include "core/half.h"
 #include "cuda/gpu_ranks.h"
 #include "gpusim/include/gpusim_client.h"
 #include "kernels/ops/gradient_exchange.h"
 #include "kernels/ops/grid.h"
 #include "kernels/ops/halo.h"
 #include "layers/row_window.h"
-#include "core/half.h"
 
 namespace trifold::test {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.h"
 #include "gpusim/include/gpusim_client.h"
 #include "kernels/ops/collective.h"
-#include "core/error.h"
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 #include "support/folding.h"
 #include "support/networks.h"
 
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(Plans, CudaFold, ::testing::ValuesIn(plans()),
 
 // A bucket's gradients are on their way before the first layers' are made, and all are there before the update.
 TEST(CudaFoldedGradients, AreAddedUpWhileBackwardWorkGoesOn) {
-  FoldedModel model(fold_job(skipping_network(), {.dp = 2, .bucket_bytes = 300}, options_on("cuda")));
+  ParallelModel model(fold_job(skipping_network(), {.dp = 2, .bucket_bytes = 300}, options_on("cuda")));
   std::string order;
   for (const Node& node : model.chunks(0).front()->training().program().graph.nodes) {
     const auto* sum = dynamic_cast<const AllReduce*>(node.op.get());
@@ -212,7 +212,7 @@ TEST(CudaFoldedPrecision, Bf16FollowsOneGpu) {
 
 TEST(CudaFoldRefusal, SaysHowManyGpusThereAre) {
   try {
-    FoldedModel model(fold_job(skipping_network(), {.dp = 8}, options_on("cuda:8")));
+    ParallelModel model(fold_job(skipping_network(), {.dp = 8}, options_on("cuda:8")));
     ADD_FAILURE() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::input);

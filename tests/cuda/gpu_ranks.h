@@ -5,10 +5,10 @@
 #include <functional>
 #include <map>
 
+#include "core/philox.h"
 #include "kernels/gpu_plugin.h"
 #include "parallel/rank_groups.h"
 #include "parallel/rank_team.h"
-#include "core/philox.h"
 
 namespace trifold::test {
 

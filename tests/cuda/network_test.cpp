@@ -2,9 +2,9 @@
 // convolution.
 #include <gtest/gtest.h>
 
+#include "core/parallel.h"
 #include "gpusim/include/gpusim_client.h"
 #include "kernels/gpu_plugin.h"
-#include "core/parallel.h"
 #include "support/networks.h"
 #include "support/training.h"
 

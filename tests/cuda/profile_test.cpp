@@ -10,11 +10,11 @@
 #include <nlohmann/json.hpp>
 
 #include "gpusim/include/gpusim_client.h"
-#include "kernels/gpu_plugin.h"
-#include "insight/profile/traffic.h"
 #include "insight/profile/gpu_rows.h"
-#include "runtime/train/folded_model.h"
+#include "insight/work/traffic.h"
+#include "kernels/gpu_plugin.h"
 #include "runtime/train/job_data.h"
+#include "runtime/train/parallel_model.h"
 #include "support/folding.h"
 #include "support/job_fixture.h"
 #include "support/networks.h"
@@ -117,7 +117,7 @@ TEST(CudaProfile, HasTheArithmeticOfItsPrograms) {
     const Profile found = profile(job, {.warmup = 0, .steps = 2});
     double expected = 0;
     {
-      const FoldedModel model(job);
+      const ParallelModel model(job);
       for (int rank = 0; rank < model.plan().mesh.size(); ++rank)
         for (const auto& chunk : model.chunks(rank)) {
           const Program& program = chunk->training().program();
@@ -162,7 +162,7 @@ TEST(CudaProfile, KnowsWhatAKernelTakes) {
 // As on a real GPU, with the simulated clock's times: lines and idle time are all of the wall's.
 TEST(CudaProfile, TimedLinesAddUp) {
   const Job job = gpu_job({.dp = 2});
-  FoldedModel model(job);
+  ParallelModel model(job);
   model.initialize(1);
   const auto loader = make_training_loader(job, open_split(job, Split::train), 0, 0, model.batch_share());
   const auto recorder =

@@ -1,5 +1,5 @@
-// docs/examples/slurm_train.sbatch, where mpirun plays srun: a job that loses a rank asks for its requeue, and goes on after
-// it.
+// docs/examples/slurm_train.sbatch, where mpirun plays srun: a job that loses a rank asks for its requeue, and goes on
+// after it.
 #include <cstdlib>
 
 #include <sys/wait.h>

@@ -9,10 +9,10 @@
 #include <CLI/CLI.hpp>
 #include <spdlog/spdlog.h>
 
+#include "core/stopwatch.h"
 #include "networks/network_check.h"
 #include "networks/random_job.h"
 #include "networks/shrink.h"
-#include "core/stopwatch.h"
 
 namespace trifold::test {
 namespace {

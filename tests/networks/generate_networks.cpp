@@ -5,9 +5,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include "core/error.h"
 #include "networks/dice.h"
 #include "networks/random_job.h"
-#include "core/error.h"
 
 namespace trifold::test {
 namespace {

@@ -13,8 +13,8 @@
 #include "networks/node_check.h"
 #include "networks/plain_network.h"
 #include "parallel/servers/updates/slice_update.h"
-#include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
+#include "runtime/train/parallel_model.h"
 
 namespace trifold::test {
 namespace {
@@ -110,7 +110,7 @@ class Server {
  public:
   explicit Server(const Job& job) : update_(make_optimizer_update(job.train.optimizer)) {}
 
-  void update(FoldedModel& model, const StepContext& context) {
+  void update(ParallelModel& model, const StepContext& context) {
     const std::vector<ServedTensor> tensors = model.served_tensors();
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       if (!tensors[i].trained) continue;
@@ -132,7 +132,7 @@ class Server {
   }
 
   // The optimiser's state, as checkpoints name it.
-  void add_state(const FoldedModel& model, Tensors& tensors) {
+  void add_state(const ParallelModel& model, Tensors& tensors) {
     for (const ServedTensor& tensor : model.served_tensors()) {
       if (!tensor.trained) continue;
       const auto& states = states_of(tensor.name, static_cast<std::size_t>(tensor.elements));
@@ -476,7 +476,7 @@ class Checker {
   std::uint64_t seed_;
   Dice dice_;
   bool half_;  // something is in 16 bits
-  FoldedModel model_;
+  ParallelModel model_;
   std::optional<Server> server_;  // where parameter servers do the updates
   PlainNetwork plain_;
   RoundingOptions rounding_;

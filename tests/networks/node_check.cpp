@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/half.h"
 #include "kernels/ops/collective.h"
 #include "networks/rounding.h"
-#include "core/half.h"
 
 namespace trifold::test {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <limits>
 
+#include "core/error.h"
 #include "kernels/backend.h"
 #include "kernels/ops/loss.h"
 #include "runtime/compiler/program.h"
-#include "core/error.h"
 #include "runtime/train/job_data.h"
 
 namespace trifold::test {

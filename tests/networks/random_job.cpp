@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/error.h"
 #include "networks/dice.h"
 #include "networks/random_network.h"
-#include "core/error.h"
 
 namespace trifold::test {
 namespace {

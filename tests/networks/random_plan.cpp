@@ -4,8 +4,8 @@
 #include "layers/network.h"
 #include "networks/dice.h"
 #include "networks/random_job.h"
-#include "runtime/train/fold_plan.h"
 #include "runtime/train/model.h"
+#include "runtime/train/parallel_plan.h"
 
 namespace trifold::test {
 namespace {

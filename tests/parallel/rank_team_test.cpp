@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "parallel/rank_groups.h"
 #include "core/error.h"
 #include "core/parallel.h"
+#include "parallel/rank_groups.h"
 
 namespace trifold {
 namespace {

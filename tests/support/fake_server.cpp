@@ -35,7 +35,7 @@ FakeServer::~FakeServer() {
 }
 
 void FakeServer::set_view(const View& view) {
-  auto placement = std::make_shared<const Placement>(placement_of(view, model_.tensors, model_.slices));
+  auto placement = std::make_shared<const SlicePlacement>(placement_of(view, model_.tensors, model_.slices));
   const std::lock_guard lock(mutex_);
   placement_ = std::move(placement);
 }

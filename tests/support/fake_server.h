@@ -64,7 +64,7 @@ class FakeServer {
   Mailbox mailbox_;
   MemberInfo info_;
   std::mutex mutex_;  // of what follows
-  std::shared_ptr<const Placement> placement_;
+  std::shared_ptr<const SlicePlacement> placement_;
   std::string refuse_;
   std::atomic<int> pushes_ = 0;
   std::atomic<int> refusals_ = 0;

@@ -2,9 +2,9 @@
 
 #include <cstring>
 
+#include "core/philox.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/temporary_directory.h"
-#include "core/philox.h"
 
 namespace trifold::test {
 namespace {
@@ -22,7 +22,7 @@ Batch drawn_batch(const Job& job, std::int64_t first_sample) {
   return batch;
 }
 
-std::map<std::string, std::vector<float>> parameters_of(const FoldedModel& model) {
+std::map<std::string, std::vector<float>> parameters_of(const ParallelModel& model) {
   std::map<std::string, std::vector<float>> parameters;
   const Model::Snapshot snapshot = model.snapshot(Model::Contents::model_and_optimizer);
   for (const NamedTensor& tensor : snapshot.tensors()) {
@@ -53,20 +53,20 @@ Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptio
   return job;
 }
 
-double step_fold(FoldedModel& model, const Job& job, int step, double learning_rate) {
+double step_fold(ParallelModel& model, const Job& job, int step, double learning_rate) {
   const Batch batch = drawn_batch(job, step * job.train.batch);
   model.start_step(&batch, {.seed = 9, .first_sample = 0, .learning_rate = learning_rate, .updates = step + 1});
   return model.finish_step().loss;
 }
 
-std::vector<double> train_fold(FoldedModel& model, const Job& job, int steps, double learning_rate) {
+std::vector<double> train_fold(ParallelModel& model, const Job& job, int steps, double learning_rate) {
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) losses.push_back(step_fold(model, job, step, learning_rate));
   return losses;
 }
 
 FoldRun run_fold(const Job& job, int steps, double learning_rate) {
-  FoldedModel model(job);
+  ParallelModel model(job);
   model.initialize(3);
   FoldRun run;
   run.losses = train_fold(model, job, steps, learning_rate);
@@ -82,13 +82,13 @@ FoldRun run_fold_in_turns(const NetworkSpec& network, const PlanConfig& first, c
   const int half = options.steps / 2;
   {
     const Job job = fold_job(network, first, options);
-    FoldedModel model(job);
+    ParallelModel model(job);
     model.initialize(3);
     for (int step = 0; step < half; ++step) run.losses.push_back(step_fold(model, job, step, options.learning_rate));
     write_safetensors(file, model.snapshot(Model::Contents::model_and_optimizer).tensors(), {});
   }
   const Job job = fold_job(network, then, options);
-  FoldedModel model(job);
+  ParallelModel model(job);
   model.load(SafetensorsFile(file), Model::Contents::model_and_optimizer);
   for (int step = half; step < options.steps; ++step)
     run.losses.push_back(step_fold(model, job, step, options.learning_rate));

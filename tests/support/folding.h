@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 
 namespace trifold::test {
 
@@ -29,9 +29,9 @@ struct FoldOptions {
 
 Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptions& options);
 // One step, on the samples that come after those of `step` others.
-double step_fold(FoldedModel& model, const Job& job, int step, double learning_rate);
+double step_fold(ParallelModel& model, const Job& job, int step, double learning_rate);
 // The losses of so many steps from where the model is.
-std::vector<double> train_fold(FoldedModel& model, const Job& job, int steps, double learning_rate);
+std::vector<double> train_fold(ParallelModel& model, const Job& job, int steps, double learning_rate);
 FoldRun run_fold(const Job& job, int steps, double learning_rate);
 FoldRun run_fold(const NetworkSpec& network, const PlanConfig& plan, const FoldOptions& options);
 // Half of the steps under one plan, a checkpoint, the rest under another.

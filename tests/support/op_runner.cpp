@@ -6,10 +6,10 @@
 #include <list>
 #include <memory>
 
-#include "kernels/ops/shape_ops.h"
 #include "core/error.h"
 #include "core/half.h"
 #include "core/parallel.h"
+#include "kernels/ops/shape_ops.h"
 
 namespace trifold::test {
 namespace {

@@ -6,12 +6,12 @@
 
 #include <benchmark/benchmark.h>
 
+#include "core/aligned_memory.h"
+#include "core/parallel.h"
 #include "kernels/backend.h"
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/conv2d.h"
 #include "kernels/ops/pooling.h"
-#include "core/aligned_memory.h"
-#include "core/parallel.h"
 
 namespace trifold {
 namespace {

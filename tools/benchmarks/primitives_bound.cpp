@@ -3,11 +3,11 @@
 #include <chrono>
 #include <map>
 
+#include "core/aligned_memory.h"
+#include "core/error.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/ops/linear.h"
 #include "runtime/compiler/layout_pass.h"
-#include "core/aligned_memory.h"
-#include "core/error.h"
 #include "runtime/train/model_options.h"
 
 namespace trifold {

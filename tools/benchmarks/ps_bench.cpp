@@ -22,12 +22,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/error.h"
+#include "parallel/servers/aggregator/host_aggregator.h"
 #include "parallel/servers/client/server_client.h"
-#include "parallel/servers/head/host_head.h"
 #include "parallel/servers/server/parameter_server.h"
 #include "parallel/servers/wire/keys.h"
 #include "plain_copy.h"
-#include "core/error.h"
 
 namespace {
 
@@ -184,9 +184,9 @@ std::int64_t now_ns() {
 // `between` is called before every round, the first included, which is there to connect everybody.
 std::vector<RoundTimes> work(const BenchArgs& args, const std::function<void()>& between) {
   const std::vector<ServedTensor> tensors = tensors_of(args.bytes);
-  std::optional<HostHead> head;
+  std::optional<HostAggregator> head;
   if (args.per_host > 1 && args.worker % args.per_host == 0) {
-    HostHeadOptions options{.worker = worker_name(args.worker), .tensors = tensors};
+    HostAggregatorOptions options{.worker = worker_name(args.worker), .tensors = tensors};
     options.participation.shards = args.workers;
     options.mailbox = mailbox_options(args, options.worker, kHeadAddress);
     head.emplace(std::move(options));

@@ -12,11 +12,11 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include "core/error.h"
+#include "core/philox.h"
 #include "primitives_bound.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/config/job.h"
-#include "core/error.h"
-#include "core/philox.h"
 #include "runtime/train/model_options.h"
 
 namespace trifold {

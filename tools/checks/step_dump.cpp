@@ -18,11 +18,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/error.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/config/job.h"
-#include "core/error.h"
-#include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
+#include "runtime/train/parallel_model.h"
 
 namespace trifold {
 namespace {
@@ -146,7 +146,7 @@ class StepDump {
   Job on_host_;  // its loaders give the images that the network reads, wherever the job itself prepares them
   std::shared_ptr<const Dataset> train_set_;
   std::shared_ptr<const Dataset> test_set_;
-  FoldedModel model_;
+  ParallelModel model_;
   SafetensorsMetadata metadata_;
   std::vector<NamedTensor> tensors_;  // views of what follows
   std::deque<Model::Snapshot> snapshots_;

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "parallel/servers/audit/audit_check.h"
 #include "core/error.h"
+#include "parallel/servers/audit/audit_check.h"
 
 namespace trifold {
 namespace {

@@ -15,8 +15,8 @@
 #include "parallel/processes/launch.h"
 #include "parallel/rank_placement.h"
 #include "runtime/cluster/partial_sync.h"
-#include "runtime/train/fold_plan.h"
 #include "runtime/train/model_options.h"
+#include "runtime/train/parallel_plan.h"
 #include "runtime/train/shard_data.h"
 
 namespace trifold {
@@ -61,7 +61,7 @@ struct RankRow {
   std::map<std::string, std::size_t> saved_bytes;  // by parameter: what a checkpoint holds of it
 };
 
-std::vector<CollectiveRow> collectives_of(const Program& program, const FoldPlan& plan) {
+std::vector<CollectiveRow> collectives_of(const Program& program, const ParallelPlan& plan) {
   const auto bytes_of = [&](const std::vector<ValueId>& values) {
     double bytes = 0;
     for (const ValueId id : values) bytes += static_cast<double>(program.descs[static_cast<std::size_t>(id)].bytes());
@@ -105,7 +105,7 @@ std::size_t checkpoint_bytes(const std::vector<RankRow>& ranks) {
 }
 
 // Replicas do the same: one of them is compiled.
-std::vector<RankRow> rank_rows(const Job& job, const ModelOptions& options, const FoldPlan& plan, bool dump) {
+std::vector<RankRow> rank_rows(const Job& job, const ModelOptions& options, const ParallelPlan& plan, bool dump) {
   std::vector<RankRow> rows;
   for (int rank = 0; rank < plan.mesh.size(); ++rank) {
     const MeshPlace place = place_of(plan.mesh, rank);
@@ -151,7 +151,7 @@ struct CheckCommand {
     const RankPlacement placement = processes > 0 ? place_ranks(mesh_of(loaded.plan), processes, "--processes")
                                                   : place_ranks(mesh_of(loaded.plan), launch.size, launch.starter);
     const ModelOptions options = model_options(loaded);
-    const FoldPlan plan = plan_fold(loaded, options, measure_for_stages(loaded, options));
+    const ParallelPlan plan = make_parallel_plan(loaded, options, measure_for_stages(loaded, options));
     const ModelContext context{.batch = options.batch / plan.pipeline.micro_batches,
                                .global_batch = options.batch,
                                .bn_group = options.bn_group,
@@ -188,8 +188,8 @@ struct CheckCommand {
     return regions;
   }
 
-  static void print_json(const std::vector<LayerFigures>& rows, const std::vector<RankRow>& ranks, const FoldPlan& plan,
-                         const RankPlacement& placement) {
+  static void print_json(const std::vector<LayerFigures>& rows, const std::vector<RankRow>& ranks,
+                         const ParallelPlan& plan, const RankPlacement& placement) {
     Json layers = Json::array();
     for (const LayerFigures& row : rows)
       layers.push_back({{"id", row.id},
@@ -229,7 +229,7 @@ struct CheckCommand {
   }
 
   static void print_table(const ModelContext& context, const std::vector<LayerFigures>& rows,
-                          const std::vector<RankRow>& ranks, const FoldPlan& plan, const RankPlacement& placement) {
+                          const std::vector<RankRow>& ranks, const ParallelPlan& plan, const RankPlacement& placement) {
     std::size_t id_width = 5;
     for (const LayerFigures& row : rows) id_width = std::max(id_width, row.id.size());
     fmt::print("{:<{}}  {:<22} {:>18} {:>12} {:>12} {:>12}\n", "layer", id_width, "type", "output", "parameters",
@@ -262,7 +262,7 @@ struct CheckCommand {
     for (const RankRow& rank : ranks) print_collectives(rank);
   }
 
-  static void print_stages(const std::vector<LayerFigures>& rows, const FoldPlan& plan) {
+  static void print_stages(const std::vector<LayerFigures>& rows, const ParallelPlan& plan) {
     std::size_t at = 0;
     for (std::size_t part = 0; part < plan.layers_of_part.size(); ++part) {
       const auto count = static_cast<std::size_t>(plan.layers_of_part[part]);

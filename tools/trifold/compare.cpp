@@ -11,12 +11,12 @@
 #include <spdlog/spdlog.h>
 
 #include "commands.h"
-#include "parallel/processes/launch.h"
-#include "runtime/checkpoint/atomic_file.h"
-#include "insight/compare/report.h"
 #include "core/error.h"
+#include "insight/compare/report.h"
 #include "insight/report/environment.h"
 #include "insight/report/report.h"
+#include "parallel/processes/launch.h"
+#include "runtime/checkpoint/atomic_file.h"
 
 namespace trifold {
 namespace {

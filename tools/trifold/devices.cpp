@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "kernels/cpu/simd/isa.h"
-#include "kernels/gpu_plugin.h"
 #include "core/parallel.h"
 #include "insight/profile/machine_roofs.h"
+#include "kernels/cpu/simd/isa.h"
+#include "kernels/gpu_plugin.h"
 
 namespace trifold {
 namespace {

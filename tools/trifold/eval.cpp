@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "insight/metrics/evaluation_report.h"
 #include "job_arguments.h"
 #include "parallel/processes/launch.h"
 #include "runtime/checkpoint/atomic_file.h"
-#include "insight/metrics/evaluation_report.h"
-#include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
+#include "runtime/train/parallel_model.h"
 #include "saved_model.h"
 
 namespace trifold {
@@ -31,7 +31,7 @@ struct EvalCommand {
     const bool classifies = dataset->target_width() == 0;
     if (!classifies && !details_file.empty())
       fail_input("--details is about classes, but the model predicts numbers (mse)");
-    FoldedModel model(loaded);
+    ParallelModel model(loaded);
     model.load(file, Model::Contents::model);
     const std::unique_ptr<Loader> loader = make_evaluation_loader(loaded, dataset);
     const auto begin = std::chrono::steady_clock::now();

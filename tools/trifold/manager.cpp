@@ -8,12 +8,13 @@
 
 #include "cluster_arguments.h"
 #include "commands.h"
+#include "core/counted.h"
+#include "core/error.h"
 #include "end_signals.h"
 #include "job_arguments.h"
 #include "live_screen.h"
 #include "parallel/servers/registry/registry.h"
-#include "core/counted.h"
-#include "core/error.h"
+#include "run_observers.h"
 #include "runtime/cluster/cluster_host.h"
 #include "runtime/train/trainer.h"
 #include "train_outcome.h"
@@ -91,7 +92,6 @@ struct ManagerCommand {
     options.runs = runs;
     options.name = name;
     options.mode = resume ? RunMode::resume : force && !again ? RunMode::overwrite : RunMode::fresh;
-    options.progress = !quiet;
     if (lead == ClusterHost::Lead::cluster) {
       options.takes_over = progress;
       // Lost before anything was done: the job begins again, and its folder may be there.
@@ -99,16 +99,14 @@ struct ManagerCommand {
       if (!begins_again && RunFolder::holds_run(std::filesystem::path(runs) / run_name)) options.mode = RunMode::resume;
     }
     options.interrupt = &end_by_signals();
-    options.live = screen->board();
     options.make_learner = [&](const Job& checked, std::shared_ptr<const Dataset> train_set) {
       return std::make_unique<ServedLearner>(checked, std::move(train_set), host);
     };
     TrainingOutcome outcome;
     try {
-      Trainer trainer(loaded, options);
-      outcome = trainer.run([&](const EpochSummary& epoch) {
-        if (job.json) print_epoch(epoch);
-      });
+      RunObservers observers({.quiet = quiet, .json = job.json, .live = screen->board()});
+      options.observers = observers.all();
+      outcome = Trainer(loaded, options).run();
     } catch (const std::exception& error) {
       const bool lost = host.lost_leadership();
       host.end();  // what this manager cannot do, no other can; who waits for it may go. Unless others go on

@@ -11,12 +11,12 @@
 #include <spdlog/spdlog.h>
 
 #include "commands.h"
-#include "job_arguments.h"
-#include "parallel/world.h"
-#include "runtime/checkpoint/atomic_file.h"
 #include "core/error.h"
 #include "insight/report/environment.h"
 #include "insight/report/report.h"
+#include "job_arguments.h"
+#include "parallel/world.h"
+#include "runtime/checkpoint/atomic_file.h"
 #include "runtime/train/device_choice.h"
 
 namespace trifold {

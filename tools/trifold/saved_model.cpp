@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "runtime/checkpoint/checkpoint.h"
 #include "core/error.h"
+#include "runtime/checkpoint/checkpoint.h"
 
 namespace trifold {
 namespace {

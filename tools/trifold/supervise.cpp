@@ -12,11 +12,11 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "core/error.h"
+#include "core/terminal_color.h"
 #include "parallel/processes/process_team.h"
 #include "parallel/rank_placement.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "core/error.h"
-#include "core/terminal_color.h"
 
 namespace trifold {
 namespace {

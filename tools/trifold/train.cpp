@@ -15,8 +15,9 @@
 #include "parallel/processes/launch.h"
 #include "parallel/rank_placement.h"
 #include "parallel/world.h"
+#include "run_observers.h"
 #include "runtime/cluster/cluster_host.h"
-#include "runtime/train/fold_plan.h"
+#include "runtime/train/parallel_plan.h"
 #include "runtime/train/trainer.h"
 #include "supervise.h"
 #include "train_outcome.h"
@@ -70,11 +71,12 @@ struct TrainCommand {
         command->insert(command->end(), {"--audit", audit});
     std::optional<LiveScreen> screen(std::in_place, live, end_by_signals());
     ClusterHost host(loaded, cluster);
-    TrainerOptions options = trainer_options(nullptr, *screen);
+    RunObservers observers = observers_with(*screen);
+    TrainerOptions options = trainer_options(nullptr, observers);
     options.make_learner = [&](const Job& checked, std::shared_ptr<const Dataset> train_set) {
       return std::make_unique<ServedLearner>(checked, std::move(train_set), host);
     };
-    const TrainingOutcome outcome = train(loaded, options);
+    const TrainingOutcome outcome = Trainer(loaded, options).run();
     host.end();
     screen.reset();
     tell_outcome(outcome, {.json = job.json, .report = !no_report});
@@ -99,22 +101,18 @@ struct TrainCommand {
                .saves_on_the_way = rules.every_steps > 0 || rules.every_epochs > 0});
   }
 
-  TrainingOutcome train(const Job& loaded, const TrainerOptions& options) const {
-    Trainer trainer(loaded, options);
-    return trainer.run([&](const EpochSummary& epoch) {
-      if (job.json) print_epoch(epoch);
-    });
+  RunObservers observers_with(LiveScreen& screen) const {
+    return RunObservers({.quiet = quiet, .json = job.json, .live = screen.board()});
   }
 
-  TrainerOptions trainer_options(World* world, LiveScreen& screen) const {
+  TrainerOptions trainer_options(World* world, RunObservers& observers) const {
     TrainerOptions options;
     options.runs = runs;
     options.name = name;
     options.mode = mode();
-    options.progress = !quiet;
     options.interrupt = &end_by_signals();
     options.world = world;
-    options.live = screen.board();
+    options.observers = observers.all();
     return options;
   }
 
@@ -126,7 +124,8 @@ struct TrainCommand {
     if (loaded.plan.servers) return run_cluster(loaded);
     // The screen goes when the run has ended or failed, before anything is said of it.
     std::optional<LiveScreen> screen(std::in_place, live && (world == nullptr || world->first()), end_by_signals());
-    const TrainingOutcome outcome = train(loaded, trainer_options(world, *screen));
+    RunObservers observers = observers_with(*screen);
+    const TrainingOutcome outcome = Trainer(loaded, trainer_options(world, observers)).run();
     screen.reset();
     if (world == nullptr || world->first()) tell_outcome(outcome, {.json = job.json, .report = !no_report});
   }

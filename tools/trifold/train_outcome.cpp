@@ -24,7 +24,7 @@ nlohmann::ordered_json or_null(const std::optional<T>& value) {
 
 }  // namespace
 
-void print_epoch(const EpochSummary& epoch) {
+void JsonLines::on_epoch(const EpochSummary& epoch) {
   print_json({{"event", "epoch"},
               {"epoch", epoch.epoch},
               {"step", epoch.step},

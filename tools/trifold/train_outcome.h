@@ -10,7 +10,12 @@ struct OutcomeForm {
   bool report = true;  // write report.html
 };
 
-void print_epoch(const EpochSummary& epoch);  // as JSON
+// A JSON line for each epoch.
+class JsonLines final : public TrainingObserver {
+ public:
+  void on_epoch(const EpochSummary& summary) override;
+};
+
 // Writes what belongs to a finished run's folder, too.
 void tell_outcome(const TrainingOutcome& outcome, const OutcomeForm& form);
 

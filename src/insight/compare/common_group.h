@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/train/fold_plan.h"
+#include "runtime/train/parallel_plan.h"
 
 namespace trifold {
 

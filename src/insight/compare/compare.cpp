@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
-#include "insight/compare/folded_contestant.h"
-#include "insight/compare/served_contestant.h"
-#include "insight/compare/trace_files.h"
-#include "insight/compare/why.h"
 #include "core/error.h"
+#include "insight/compare/parallel_contestant.h"
+#include "insight/compare/served_contestant.h"
+#include "insight/compare/slowdown.h"
+#include "insight/compare/trace_files.h"
+#include "insight/work/median.h"
 #include "runtime/train/device_choice.h"
 #include "runtime/train/job_data.h"
 
@@ -79,7 +80,7 @@ class Rounds {
     found.winner = static_cast<std::size_t>(std::ranges::max_element(found.plans, slower) - found.plans.begin());
     for (std::size_t i = 0; i < found.plans.size(); ++i)
       found.plans[i].why =
-          i == found.winner ? "the fastest" : why(found.plans[i], found.plans[found.winner], found.cores);
+          i == found.winner ? "the fastest" : explain_slowdown(found.plans[i], found.plans[found.winner], found.cores);
     return found;
   }
 
@@ -98,7 +99,7 @@ class Rounds {
     if (plan.job.plan.servers)
       return std::make_unique<ServedContestant>(ServedContestantArgs{
           .plan = plan, .data = data_, .cores = list_.cores, .steps = options_.steps, .program = options_.program});
-    return std::make_unique<FoldedContestant>(
+    return std::make_unique<ParallelContestant>(
         ContestantArgs{.plan = plan,
                        .data = data_,
                        .cores = list_.cores,
@@ -114,7 +115,7 @@ class Rounds {
 
   void look_at_rounding() {
     const Contestant& single = *plans_[list_.single];
-    FoldedContestant rounded({single.plan(), data_, list_.cores, {}, FirstWeights::rounded});
+    ParallelContestant rounded({single.plan(), data_, list_.cores, {}, FirstWeights::rounded});
     rounded.take_turn(options_.steps);
     loss_rounding_ = largest_difference(rounded.losses(), single.losses()).relative;
     gradient_rounding_ = largest_difference(rounded.first_gradients(), *single.gradients()).relative;

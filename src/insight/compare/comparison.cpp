@@ -20,14 +20,6 @@ double relative_difference(double value, double reference) {
 
 }  // namespace
 
-std::size_t median_of(std::span<const double> values) {
-  TRIFOLD_CHECK(!values.empty(), "the median of nothing");
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
-  return order[(order.size() - 1) / 2];
-}
-
 LossDifference largest_difference(std::span<const double> losses, std::span<const double> reference) {
   TRIFOLD_CHECK(losses.size() == reference.size(), "{} losses, not {}", losses.size(), reference.size());
   LossDifference worst{.relative = 0, .step = 1};

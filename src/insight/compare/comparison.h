@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "parallel/mesh.h"
 #include "insight/compare/gradients.h"
 #include "insight/compare/memory_use.h"
-#include "insight/profile/rank_work.h"
 #include "insight/compare/step_timeline.h"
-#include "insight/profile/traffic.h"
+#include "insight/work/rank_work.h"
+#include "insight/work/traffic.h"
+#include "parallel/mesh.h"
 
 namespace trifold {
 
@@ -88,8 +88,6 @@ struct Comparison {
 
 // --- the figures, from what was measured
 
-// The index of the lower median.
-std::size_t median_of(std::span<const double> values);
 LossDifference largest_difference(std::span<const double> losses, std::span<const double> reference);
 // A rank's threads share the cores with the other ranks'. `cores`: what the single run has.
 int cores_used(const PlanResult& plan, int cores);

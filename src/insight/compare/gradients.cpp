@@ -14,7 +14,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-Gradients gradients_of(const FoldedModel& model) {
+Gradients gradients_of(const ParallelModel& model) {
   const Model::Snapshot snapshot = model.snapshot(Model::Contents::gradients);
   Gradients gradients;
   for (const NamedTensor& tensor : snapshot.tensors()) {

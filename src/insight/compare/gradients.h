@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 
 namespace trifold {
 
 using Gradients = std::map<std::string, std::vector<float>>;  // whole, by parameter: "conv1.weight"
 
 // As the last update saw them.
-Gradients gradients_of(const FoldedModel& model);
+Gradients gradients_of(const ParallelModel& model);
 
 struct GradientDifference {
   double relative = 0;  // to the largest gradient of the layer

@@ -36,7 +36,7 @@ std::size_t MemoryUse::found_bytes() const {
   return sum_of_regions(found);
 }
 
-MemoryUse memory_use(const FoldedModel& model, int rank) {
+MemoryUse memory_use(const ParallelModel& model, int rank) {
   MemoryUse use;
   for (const auto& chunk : model.chunks(rank)) {
     const ModelMemory& memory = chunk->memory();

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 
 namespace trifold {
 
@@ -16,6 +16,6 @@ struct MemoryUse {
   std::size_t found_bytes() const;
 };
 
-MemoryUse memory_use(const FoldedModel& model, int rank);
+MemoryUse memory_use(const ParallelModel& model, int rank);
 
 }  // namespace trifold

@@ -4,12 +4,12 @@
 #include <cctype>
 #include <utility>
 
+#include "core/error.h"
 #include "insight/compare/common_group.h"
 #include "runtime/config/server_section.h"
-#include "core/error.h"
 #include "runtime/train/device_choice.h"
-#include "runtime/train/fold_plan.h"
 #include "runtime/train/model_options.h"
+#include "runtime/train/parallel_plan.h"
 #include "runtime/train/shard_data.h"
 
 namespace trifold {
@@ -106,7 +106,8 @@ BatchParts check_alone(Job& job, std::int64_t asked_group, const ModelOptions& o
   if (job.plan.servers) check_steps(*job.plan.servers);
   const BatchParts parts = batch_parts(job_of_model(job));
   job.train.bn_group = largest_group(parts, asked_group);
-  const FoldPlan plan = plan_fold(job_of_model(job), options);  // stages to be measured are balanced by estimate here
+  const ParallelPlan plan =
+      make_parallel_plan(job_of_model(job), options);  // stages to be measured are balanced by estimate here
   check_gpus(job.plan.device, plan.mesh.size());
   return parts;
 }
@@ -149,7 +150,7 @@ PlanList load_plans(const std::filesystem::path& file, std::vector<Override> set
   for (ComparedPlan& plan : list.plans)
     if (std::exchange(plan.job.train.bn_group, group) != group)
       named(fmt::format("{} with train.bn_group={}, the largest that all plans can take", plan.name, group),
-            [&] { plan_fold(job_of_model(plan.job), options); });
+            [&] { make_parallel_plan(job_of_model(plan.job), options); });
   return list;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "runtime/train/fold_plan.h"
+#include "runtime/train/parallel_plan.h"
 
 namespace trifold {
 // Workers do as many clocks as they are let, from the first one on.

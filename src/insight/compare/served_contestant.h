@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "insight/compare/contestant.h"
-#include "runtime/data/dataset.h"
 #include "runtime/cluster/cluster_host.h"
+#include "runtime/data/dataset.h"
 
 namespace trifold {
 

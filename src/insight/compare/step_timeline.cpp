@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "insight/profile/traffic.h"
+#include "insight/work/traffic.h"
 
 namespace trifold {
 namespace {
 
 constexpr double kGap_ms = 0.05;  // what is longer is seen as a gap
 
-const char* work_of(const FoldedModel& model, int rank, const Span& span) {
+const char* work_of(const ParallelModel& model, int rank, const Span& span) {
   if (span.kind == Span::Kind::input) return "input";
   if (span.kind == Span::Kind::settle || span.kind == Span::Kind::idle) return "idle";
   const Graph& graph = model.chunks(rank)[static_cast<std::size_t>(span.chunk)]->training().program().graph;
@@ -20,7 +20,7 @@ const char* work_of(const FoldedModel& model, int rank, const Span& span) {
 
 }  // namespace
 
-StepTimeline step_timeline(const FoldedModel& model, std::span<const SpanLog> logs) {
+StepTimeline step_timeline(const ParallelModel& model, std::span<const SpanLog> logs) {
   Span::Clock::time_point zero = Span::Clock::time_point::max();
   for (const SpanLog& log : logs)
     for (const Span& span : log.spans()) zero = std::min(zero, span.begin);

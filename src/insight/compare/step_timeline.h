@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 
 namespace trifold {
 
@@ -19,6 +19,6 @@ struct TimelineSpan {
 using StepTimeline = std::vector<std::vector<TimelineSpan>>;  // by rank
 
 // Nodes of the same work on the same micro-batch that follow each other are one span.
-StepTimeline step_timeline(const FoldedModel& model, std::span<const SpanLog> logs);
+StepTimeline step_timeline(const ParallelModel& model, std::span<const SpanLog> logs);
 
 }  // namespace trifold

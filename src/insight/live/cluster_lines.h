@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/train/live_cluster.h"
 #include "insight/live/live_text.h"
+#include "runtime/train/live_cluster.h"
 
 namespace trifold {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/executor/rank_activity.h"
 #include "insight/live/cluster_lines.h"
 #include "insight/live/live_text.h"
 #include "insight/live/sparkline.h"
+#include "runtime/executor/rank_activity.h"
 
 namespace trifold {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "insight/live/cluster_sampler.h"
-#include "runtime/train/live_board.h"
 #include "insight/live/live_format.h"
+#include "runtime/train/live_board.h"
 
 namespace trifold {
 

@@ -46,13 +46,13 @@ short pair_of(Tone tone) {
 
 }  // namespace
 
-struct Screen::Parts {
+struct Screen::Impl {
   TerminalGuard guard{STDOUT_FILENO};
   SCREEN* screen = nullptr;
   bool colors = false;
   Glyphs glyphs = Glyphs::ascii;
 
-  Parts() {
+  Impl() {
     std::setlocale(LC_CTYPE, "");  // ncurses writes in the user's encoding; numbers stay as they are
     if (std::string_view(::nl_langinfo(CODESET)) == "UTF-8") glyphs = Glyphs::unicode;
     // The window's own size, not what LINES and COLUMNS said when the shell began.
@@ -76,13 +76,13 @@ struct Screen::Parts {
       ::init_pair(pair_of(Tone::error), COLOR_RED, -1);
     }
   }
-  ~Parts() {
+  ~Impl() {
     if (screen == nullptr) return;
     ::endwin();
     ::delscreen(screen);
   }
-  Parts(const Parts&) = delete;
-  Parts& operator=(const Parts&) = delete;
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   attr_t attributes_of(Tone tone) const {
     switch (tone) {
@@ -109,7 +109,7 @@ std::optional<std::string> Screen::why_not() {
   return std::nullopt;
 }
 
-Screen::Screen() : parts_(std::make_unique<Parts>()) {}
+Screen::Screen() : impl_(std::make_unique<Impl>()) {}
 Screen::~Screen() = default;
 
 // ncurses follows the window only where it also believes LINES and COLUMNS: so it is asked for here, at every drawing.
@@ -118,7 +118,7 @@ LiveSize Screen::size() const {
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 0 && window.ws_col > 0 &&
       ::is_term_resized(window.ws_row, window.ws_col))
     ::resizeterm(window.ws_row, window.ws_col);
-  return {.columns = getmaxx(::stdscr), .rows = getmaxy(::stdscr), .glyphs = parts_->glyphs};
+  return {.columns = getmaxx(::stdscr), .rows = getmaxy(::stdscr), .glyphs = impl_->glyphs};
 }
 
 void Screen::draw(const std::vector<LiveLine>& lines) {
@@ -126,7 +126,7 @@ void Screen::draw(const std::vector<LiveLine>& lines) {
   for (std::size_t row = 0; row < lines.size(); ++row) {
     ::move(static_cast<int>(row), 0);
     for (const LiveRunOfText& run : lines[row]) {
-      ::attrset(static_cast<int>(parts_->attributes_of(run.tone)));
+      ::attrset(static_cast<int>(impl_->attributes_of(run.tone)));
       ::addstr(run.text.c_str());
     }
   }
@@ -141,7 +141,7 @@ int Screen::wait_for_key(int milliseconds) {
 }
 
 std::string Screen::said() {
-  return parts_->guard.said();
+  return impl_->guard.said();
 }
 
 }  // namespace trifold

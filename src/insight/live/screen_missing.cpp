@@ -4,7 +4,7 @@
 
 namespace trifold {
 
-struct Screen::Parts {};
+struct Screen::Impl {};
 
 std::optional<std::string> Screen::why_not() {
   return "this build has no ncurses (the package is libncurses-dev)";

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "insight/metrics/tensorboard_event.h"
 #include "runtime/data/dataset.h"
 #include "runtime/train/evaluation_details.h"
-#include "insight/metrics/tensorboard_event.h"
 
 namespace trifold {
 

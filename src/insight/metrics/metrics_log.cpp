@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
-#include "runtime/checkpoint/atomic_file.h"
 #include "core/error.h"
+#include "runtime/checkpoint/atomic_file.h"
 
 namespace trifold {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "core/file_descriptor.h"
-#include "runtime/train/metric.h"
 #include "insight/metrics/tensorboard_event.h"
+#include "runtime/train/metric.h"
 
 namespace trifold {
 

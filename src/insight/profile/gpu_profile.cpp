@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "kernels/gpu_plugin.h"
 #include "core/error.h"
 #include "insight/profile/gpu_rows.h"
-#include "runtime/train/folded_model.h"
+#include "kernels/gpu_plugin.h"
 #include "runtime/train/job_data.h"
+#include "runtime/train/parallel_model.h"
 
 namespace trifold {
 namespace {
@@ -43,7 +43,7 @@ GpuProfile::Spec facts_of(const GpuSpec* gpu) {
 // A job's training steps, one after the other.
 class Steps {
  public:
-  Steps(const Job& job, std::shared_ptr<const Dataset> data, FoldedModel& model)
+  Steps(const Job& job, std::shared_ptr<const Dataset> data, ParallelModel& model)
       : job_(job), model_(model), loader_(make_training_loader(job, data, 0, 0, model.batch_share())) {}
 
   void run() {
@@ -62,7 +62,7 @@ class Steps {
 
  private:
   const Job& job_;
-  FoldedModel& model_;
+  ParallelModel& model_;
   std::unique_ptr<Loader> loader_;
   std::int64_t done_ = 0;
 };
@@ -74,7 +74,7 @@ Profile profile_gpus(const Job& given, const ProfileOptions& options) {
   Job job = given;
   const auto data = open_split(job, Split::train);
   job.model.class_weights = loss_class_weights(job, *data);
-  FoldedModel model(job);
+  ParallelModel model(job);
   model.initialize(job.train.seed);
   Profile found{.job = job.name,
                 .batch = job.train.batch,

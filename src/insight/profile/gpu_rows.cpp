@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "insight/profile/traffic.h"
+#include "insight/work/traffic.h"
 
 namespace trifold {
 namespace {
@@ -48,7 +48,7 @@ void GpuRows::Line::add(double ms) {
   ++seen;
 }
 
-GpuRows::GpuRows(const FoldedModel& model, bool timed, const GpuSpec* gpu)
+GpuRows::GpuRows(const ParallelModel& model, bool timed, const GpuSpec* gpu)
     : model_(model), timed_(timed), gpu_(gpu), busy_ms_(static_cast<std::size_t>(model.plan().mesh.size())) {}
 
 void GpuRows::note(const DeviceActivity& activity, GpuFigures& figures) const {

@@ -8,14 +8,14 @@
 
 #include "insight/profile/gpu_specs.h"
 #include "insight/profile/profile.h"
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 
 namespace trifold {
 
 class GpuRows {
  public:
   // `gpu` may be null: then nothing is held against roofs. Not timed: the lines' times are estimates for it.
-  GpuRows(const FoldedModel& model, bool timed, const GpuSpec* gpu);
+  GpuRows(const ParallelModel& model, bool timed, const GpuSpec* gpu);
 
   // What the ranks gave in a step and what the devices, one a rank, did.
   void add_step(std::span<const SpanLog> ranks, std::span<const DeviceActivity> activities);
@@ -40,7 +40,7 @@ class GpuRows {
   ProfileRow row_of_rest(int rank, DeviceActivity::Kind kind, const Line& line) const;
   void finish(ProfileRow& row, const Line& line, GpuWork work) const;
 
-  const FoldedModel& model_;
+  const ParallelModel& model_;
   bool timed_;
   const GpuSpec* gpu_;
   std::map<NodeKey, Line> nodes_;

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "kernels/cpu/thread_scope.h"
 #include "core/dummy_memory.h"
 #include "core/parallel.h"
+#include "kernels/cpu/thread_scope.h"
 
 namespace trifold {
 namespace {

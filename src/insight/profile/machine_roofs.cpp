@@ -12,6 +12,9 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "core/dummy_memory.h"
+#include "core/parallel.h"
+#include "core/processor.h"
 #include "kernels/cpu/bf16.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/simd/element_loops.h"
@@ -19,9 +22,6 @@
 #include "kernels/cpu/tuner.h"
 #include "parallel/communicator/local_communicator.h"
 #include "runtime/checkpoint/atomic_file.h"
-#include "core/dummy_memory.h"
-#include "core/parallel.h"
-#include "core/processor.h"
 
 namespace trifold {
 namespace {

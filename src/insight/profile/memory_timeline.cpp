@@ -26,7 +26,7 @@ struct Touched {
 
 class Builder {
  public:
-  Builder(const FoldedModel& model, int rank, std::span<const Span> spans) : model_(model), rank_(rank) {
+  Builder(const ParallelModel& model, int rank, std::span<const Span> spans) : model_(model), rank_(rank) {
     add_moments(spans);
     const auto chunks = static_cast<int>(model.chunks(rank).size());
     const MeshPlace place = place_of(model.plan().mesh, rank);
@@ -298,7 +298,7 @@ class Builder {
     found_.lives.push_back(life);
   }
 
-  const FoldedModel& model_;
+  const ParallelModel& model_;
   int rank_;
   MemoryTimeline found_;
   Span::Clock::time_point begin_ = {};
@@ -329,7 +329,7 @@ std::vector<std::size_t> MemoryTimeline::live_bytes() const {
   return live;
 }
 
-MemoryTimeline memory_timeline(const FoldedModel& model, int rank, std::span<const Span> spans) {
+MemoryTimeline memory_timeline(const ParallelModel& model, int rank, std::span<const Span> spans) {
   return Builder(model, rank, spans).take();
 }
 

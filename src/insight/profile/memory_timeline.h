@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/executor/span_log.h"
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 
 namespace trifold {
 
@@ -76,7 +76,7 @@ struct MemoryTimeline {
 };
 
 // `spans`: what the rank noted of one step.
-MemoryTimeline memory_timeline(const FoldedModel& model, int rank, std::span<const Span> spans);
+MemoryTimeline memory_timeline(const ParallelModel& model, int rank, std::span<const Span> spans);
 
 // Adds a rank's to the others', to one that holds the same where there is one.
 void join_timeline(std::vector<MemoryTimeline>& timelines, MemoryTimeline next);

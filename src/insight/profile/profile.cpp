@@ -10,15 +10,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "insight/profile/traffic.h"
 #include "core/error.h"
 #include "core/parallel.h"
 #include "insight/profile/kernel_alone.h"
 #include "insight/profile/profile_exchange.h"
+#include "insight/work/traffic.h"
 #include "insight/trace/trace_recorder.h"
 #include "runtime/train/device_choice.h"
-#include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
+#include "runtime/train/parallel_model.h"
 
 namespace trifold {
 namespace {
@@ -60,7 +60,7 @@ class RoofModel {
 // What one rank's spans come to.
 class RankProfile {
  public:
-  RankProfile(const FoldedModel& model, int rank) : rank_(rank) {
+  RankProfile(const ParallelModel& model, int rank) : rank_(rank) {
     for (const auto& chunk : model.chunks(rank)) {
       programs_.push_back(&chunk->training().program());
       nodes_.emplace_back(programs_.back()->graph.nodes.size());
@@ -260,7 +260,7 @@ Profile profile(const Job& given, const ProfileOptions& options) {
   if (world != nullptr && world->first()) world->everyone().barrier();
   const auto data = open_split(job, Split::train);
   job.model.class_weights = loss_class_weights(job, *data);
-  FoldedModel model(job, world);
+  ParallelModel model(job, world);
   model.initialize(job.train.seed);
   found.ranks = model.plan().mesh.size();
   found.threads = model.plan().threads;

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "parallel/world.h"
-#include "runtime/config/job.h"
 #include "insight/profile/gpu_figures.h"
 #include "insight/profile/machine_roofs.h"
 #include "insight/profile/memory_timeline.h"
+#include "parallel/world.h"
+#include "runtime/config/job.h"
 
 namespace trifold {
 

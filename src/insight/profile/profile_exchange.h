@@ -1,8 +1,8 @@
 // What the processes of a job profiled, on process 0.
 #pragma once
 
-#include "parallel/world.h"
 #include "insight/profile/profile.h"
+#include "parallel/world.h"
 
 namespace trifold {
 

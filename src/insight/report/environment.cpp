@@ -8,11 +8,11 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "core/processor.h"
+#include "insight/report/version.h"
 #include "kernels/cpu/simd/isa.h"
 #include "kernels/gpu_plugin.h"
 #include "runtime/checkpoint/atomic_file.h"
-#include "core/processor.h"
-#include "insight/report/version.h"
 
 namespace trifold {
 namespace {

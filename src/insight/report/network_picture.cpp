@@ -4,8 +4,8 @@
 
 #include "layers/layer_figures.h"
 #include "parallel/mesh.h"
-#include "runtime/train/fold_plan.h"
 #include "runtime/train/model_options.h"
+#include "runtime/train/parallel_plan.h"
 
 namespace trifold {
 namespace {
@@ -41,7 +41,7 @@ ReportJson layers_json(const Graph& graph) {
 
 // Which stage has a layer, and how tensor ranks divide it: seen by the part of the parameters that one of them has.
 void add_plan(const Job& job, ReportJson& picture) {
-  const FoldPlan plan = plan_fold(job, model_options(job));
+  const ParallelPlan plan = make_parallel_plan(job, model_options(job));
   ReportJson& layers = picture["layers"];
   if (plan.mesh.pipeline > 1)
     for (std::size_t i = 0; i < layers.size() && i < plan.cut.part_of_layer.size(); ++i)

@@ -2,10 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
-#include "runtime/checkpoint/atomic_file.h"
 #include "core/error.h"
 #include "insight/report/page_files.h"
 #include "insight/report/run_data.h"
+#include "runtime/checkpoint/atomic_file.h"
 
 namespace trifold {
 namespace {

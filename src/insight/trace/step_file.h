@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "parallel/communicator/communicator.h"
 #include "insight/trace/trace_writer.h"
+#include "parallel/communicator/communicator.h"
 
 namespace trifold {
 

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "insight/work/traffic.h"
 #include "kernels/ops/collective.h"
 #include "kernels/ops/optimizer.h"
-#include "insight/profile/traffic.h"
 
 namespace trifold {
 namespace {
@@ -130,7 +130,7 @@ std::vector<TraceNode> describe(const Program& program, const Mesh& mesh, const 
 
 }  // namespace
 
-std::vector<TraceRank> trace_ranks_of(const FoldedModel& model) {
+std::vector<TraceRank> trace_ranks_of(const ParallelModel& model) {
   const Mesh& mesh = model.plan().mesh;
   std::vector<TraceRank> ranks;
   for (int here = 0; here < model.ranks_here(); ++here) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 
 namespace trifold {
 
@@ -61,7 +61,7 @@ struct TraceRank {
 };
 
 // Of the ranks here.
-std::vector<TraceRank> trace_ranks_of(const FoldedModel& model);
+std::vector<TraceRank> trace_ranks_of(const ParallelModel& model);
 
 // For the way to another process.
 std::string to_text(const std::vector<TraceRank>& ranks);

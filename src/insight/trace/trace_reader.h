@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "insight/profile/rank_work.h"
+#include "insight/work/rank_work.h"
 
 namespace trifold {
 

@@ -24,7 +24,7 @@ void move_times(const AlignedClock& clock, NotedStep& noted) {
 
 }  // namespace
 
-TraceRecorder::TraceRecorder(const std::filesystem::path& file, const FoldedModel& model, const World* world)
+TraceRecorder::TraceRecorder(const std::filesystem::path& file, const ParallelModel& model, const World* world)
     : world_(world) {
   const TraceStep::Time zero = Span::Clock::now();
   std::vector<TraceRank> ranks = trace_ranks_of(model);

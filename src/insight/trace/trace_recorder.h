@@ -6,17 +6,17 @@
 #include <filesystem>
 #include <memory>
 
-#include "parallel/processes/clock_offset.h"
-#include "parallel/world.h"
 #include "insight/trace/step_file.h"
 #include "insight/trace/trace_writer.h"
+#include "parallel/processes/time_offset.h"
+#include "parallel/world.h"
 
 namespace trifold {
 
 class TraceRecorder {
  public:
   // In a world every process makes one at the same time, and finishes it so; process 0 writes the file.
-  TraceRecorder(const std::filesystem::path& file, const FoldedModel& model, const World* world = nullptr);
+  TraceRecorder(const std::filesystem::path& file, const ParallelModel& model, const World* world = nullptr);
 
   void add(const TraceStep& step, std::span<const SpanLog> ranks);
   // Returns by how much times of different processes may be wrong against each other at most, in microseconds: known to

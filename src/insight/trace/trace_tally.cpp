@@ -4,9 +4,9 @@
 #include <functional>
 #include <vector>
 
-#include "insight/compare/comparison.h"
 #include "core/error.h"
 #include "insight/trace/trace_program.h"
+#include "insight/work/median.h"
 
 namespace trifold {
 namespace {

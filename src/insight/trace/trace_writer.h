@@ -13,8 +13,8 @@
 
 #include <fmt/format.h>
 
-#include "runtime/executor/span_log.h"
 #include "insight/trace/trace_program.h"
+#include "runtime/executor/span_log.h"
 
 namespace trifold {
 

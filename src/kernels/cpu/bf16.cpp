@@ -10,11 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/aligned_memory.h"
+#include "core/half.h"
 #include "kernels/cpu/conv_candidates.h"
 #include "kernels/cpu/linear_candidates.h"
 #include "kernels/cpu/onednn.h"
-#include "core/aligned_memory.h"
-#include "core/half.h"
 
 namespace trifold::cpu {
 namespace {

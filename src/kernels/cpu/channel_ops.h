@@ -1,13 +1,13 @@
-// What the channel-wise kernels share: how a TensorDesc looks to the loops, and per-thread sums in scratch that are added
-// in thread order, so that a run gives the same bits every time.
+// What the channel-wise kernels share: how a TensorDesc looks to the loops, and per-thread sums in scratch that are
+// added in thread order, so that a run gives the same bits every time.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 
-#include "kernels/cpu/simd/channel_view.h"
 #include "core/parallel.h"
 #include "core/tensor.h"
+#include "kernels/cpu/simd/channel_view.h"
 
 namespace trifold::cpu {
 

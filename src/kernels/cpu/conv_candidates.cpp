@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/error.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/first_conv.h"
 #include "kernels/cpu/onednn.h"
@@ -10,7 +11,6 @@
 #include "kernels/cpu/thread_scope.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/ops/conv2d.h"
-#include "core/error.h"
 
 namespace trifold::cpu {
 namespace {

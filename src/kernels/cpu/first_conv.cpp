@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/simd/isa.h"
 #include "core/error.h"
 #include "core/parallel.h"
+#include "kernels/cpu/simd/isa.h"
 
 TRIFOLD_DISPATCH(FirstConvLoops, first_conv_loops)
 

@@ -4,8 +4,8 @@
 
 #include <span>
 
-#include "kernels/ops/prepare_images.h"
 #include "core/image_shape.h"
+#include "kernels/ops/prepare_images.h"
 
 namespace trifold::cpu {
 

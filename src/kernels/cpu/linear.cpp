@@ -2,13 +2,13 @@
 // their columns in another order than row-major as long as it is the same for both; the sums then do not change.
 #include "kernels/ops/linear.h"
 
+#include "core/error.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/linear_candidates.h"
 #include "kernels/cpu/linear_gemm.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/thread_scope.h"
 #include "kernels/cpu/tuner.h"
-#include "core/error.h"
 
 namespace trifold::cpu {
 namespace {

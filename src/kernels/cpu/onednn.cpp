@@ -3,9 +3,9 @@
 
 #include <array>
 
+#include "core/error.h"
 #include "kernels/cpu/onednn_chain.h"
 #include "kernels/cpu/thread_scope.h"
-#include "core/error.h"
 
 namespace trifold::cpu {
 namespace {

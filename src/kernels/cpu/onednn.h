@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 
-#include "kernels/ops/conv2d.h"
 #include "core/tensor.h"
+#include "kernels/ops/conv2d.h"
 
 namespace trifold::cpu {
 

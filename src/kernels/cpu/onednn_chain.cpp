@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/thread_scope.h"
-#include "core/error.h"
 
 namespace trifold::cpu {
 namespace {

@@ -1,10 +1,10 @@
 // Convolutions and their gradients by oneDNN, with the reorders that Conversion allows.
 #include <array>
 
+#include "core/error.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/onednn_chain.h"
 #include "kernels/cpu/thread_scope.h"
-#include "core/error.h"
 
 namespace trifold::cpu {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "kernels/backend.h"
-#include "kernels/cpu/image_changes.h"
 #include "core/error.h"
 #include "core/parallel.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/image_changes.h"
 
 namespace trifold::cpu {
 namespace {

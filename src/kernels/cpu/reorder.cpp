@@ -1,8 +1,8 @@
 // One layout of a tensor into another, by oneDNN.
+#include "core/error.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/ops/shape_ops.h"
-#include "core/error.h"
 
 namespace trifold::cpu {
 namespace {

@@ -11,12 +11,12 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "kernels/cpu/onednn.h"
-#include "kernels/cpu/simd/isa.h"
-#include "kernels/cpu/thread_scope.h"
 #include "core/dummy_memory.h"
 #include "core/error.h"
 #include "core/processor.h"
+#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/simd/isa.h"
+#include "kernels/cpu/thread_scope.h"
 
 namespace trifold::cpu {
 namespace {

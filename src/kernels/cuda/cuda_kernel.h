@@ -8,9 +8,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "kernels/backend.h"
 #include "core/cuda/cuda_device.h"
 #include "core/error.h"
+#include "kernels/backend.h"
 
 namespace trifold::cuda {
 

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "kernels/ops/conv2d.h"
 #include "core/cuda/cuda_device.h"
 #include "core/tensor.h"
+#include "kernels/ops/conv2d.h"
 
 namespace trifold::cuda {
 

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <optional>
 
+#include "core/cuda/cuda_device.h"
 #include "kernels/cuda/cooperative.h"
 #include "kernels/cuda/segment_table.h"
 #include "kernels/ops/optimizer.h"
-#include "core/cuda/cuda_device.h"
 
 namespace trifold::cuda {
 

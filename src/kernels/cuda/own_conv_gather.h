@@ -4,9 +4,9 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/own_conv_shape.h"
 #include "core/device.h"
 #include "core/dtype.h"
+#include "kernels/cuda/own_conv_shape.h"
 
 namespace trifold::cuda {
 

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "core/error.h"
 #include "kernels/cuda/fast_divide.cuh"
 #include "kernels/ops/pooling.h"
-#include "core/error.h"
 
 namespace trifold::cuda {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/ops/optimizer.h"
 #include "core/device.h"
+#include "kernels/ops/optimizer.h"
 
 namespace trifold::cuda {
 

@@ -1,8 +1,8 @@
 // Two-dimensional convolution and its two gradients. x [N,C,H,W], w [O,C/groups,R,S], y [N,O,H',W'].
 #pragma once
 
-#include "kernels/op.h"
 #include "core/fields.h"
+#include "kernels/op.h"
 
 namespace trifold {
 

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "kernels/op.h"
 #include "core/step_context.h"
+#include "kernels/op.h"
 
 namespace trifold {
 

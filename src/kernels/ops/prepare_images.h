@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/op.h"
 #include "core/philox.h"
+#include "kernels/op.h"
 
 namespace trifold {
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/error.h"
 #include "kernels/backend.h"
 #include "kernels/reference/element_type.h"
-#include "core/error.h"
 
 namespace trifold::reference {
 namespace {

@@ -1,8 +1,8 @@
 // Between float types, element by element, and the conversion of 16-bit tensors around the other kernels.
+#include "core/half.h"
 #include "kernels/backend.h"
 #include "kernels/ops/shape_ops.h"
 #include "kernels/reference/convert.h"
-#include "core/half.h"
 
 namespace trifold::reference {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "core/philox.h"
 #include "kernels/backend.h"
 #include "kernels/reference/element_type.h"
-#include "core/philox.h"
 
 namespace trifold::reference {
 namespace {

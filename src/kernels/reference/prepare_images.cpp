@@ -1,9 +1,9 @@
 // Images from raw pixels, pixel by pixel: the changes are walked back, last first, to where the pixel came from.
 #include "kernels/ops/prepare_images.h"
 
+#include "core/error.h"
 #include "kernels/backend.h"
 #include "kernels/reference/element_type.h"
-#include "core/error.h"
 
 namespace trifold::reference {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/error.h"
 #include "kernels/backend.h"
 #include "parallel/rank_groups.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {
@@ -48,7 +48,7 @@ class AllReduceKernel final : public CollectiveKernel {
     if (out(0) != in(0)) std::copy_n(in(0), elements_, out(0));
     const Ticket ticket = group().all_reduce({out(0), elements_});
     if (aside_)
-      ranks().sums_aside().push_back(ticket);
+      ranks().overlap_reduction().push_back(ticket);
     else
       group().wait(ticket);
   }
@@ -75,8 +75,8 @@ class JoinSumsKernel final : public CollectiveKernel {
   explicit JoinSumsKernel(const KernelRequest& request) : CollectiveKernel(request, Axis::data) {}
 
   void run(const StepContext&) override {
-    for (const Ticket& ticket : ranks().sums_aside()) group().wait(ticket);
-    ranks().sums_aside().clear();
+    for (const Ticket& ticket : ranks().overlap_reduction()) group().wait(ticket);
+    ranks().overlap_reduction().clear();
   }
 };
 

@@ -11,8 +11,8 @@
 #include <thread>
 #include <tuple>
 
-#include "parallel/processes/wait_board.h"
 #include "core/error.h"
+#include "parallel/processes/wait_board.h"
 
 namespace trifold {
 namespace {

@@ -5,12 +5,12 @@
 #include <numeric>
 #include <utility>
 
-#include "kernels/backend.h"
-#include "kernels/ops/gradient_exchange.h"
-#include "parallel/rank_groups.h"
 #include "core/error.h"
 #include "core/half.h"
 #include "core/philox.h"
+#include "kernels/backend.h"
+#include "kernels/ops/gradient_exchange.h"
+#include "parallel/rank_groups.h"
 
 namespace trifold {
 namespace {

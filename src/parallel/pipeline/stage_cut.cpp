@@ -7,8 +7,8 @@
 #include <memory>
 #include <numeric>
 
-#include "kernels/ops/collective.h"
 #include "core/error.h"
+#include "kernels/ops/collective.h"
 
 namespace trifold {
 namespace {

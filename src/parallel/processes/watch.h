@@ -15,10 +15,10 @@
 #include <thread>
 #include <vector>
 
+#include "core/error.h"
 #include "parallel/processes/line_socket.h"
 #include "parallel/processes/rank_status.h"
 #include "parallel/rank_placement.h"
-#include "core/error.h"
 
 namespace trifold {
 

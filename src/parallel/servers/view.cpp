@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "parallel/servers/json_fields.h"
 #include "core/error.h"
+#include "parallel/servers/json_fields.h"
 
 namespace trifold {
 namespace {

@@ -1,10 +1,10 @@
 // What the rows and columns of a grid of tensor ranks exchange, for the backends whose memory is the host's.
 #include <algorithm>
 
+#include "core/error.h"
 #include "kernels/backend.h"
 #include "kernels/ops/grid.h"
 #include "parallel/rank_groups.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

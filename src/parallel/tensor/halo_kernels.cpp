@@ -4,11 +4,11 @@
 #include <cstring>
 #include <limits>
 
+#include "core/error.h"
+#include "core/parallel.h"
 #include "kernels/backend.h"
 #include "kernels/ops/halo.h"
 #include "parallel/rank_groups.h"
-#include "core/error.h"
-#include "core/parallel.h"
 
 namespace trifold {
 namespace {

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "layers/split.h"
 #include "core/shape.h"
+#include "layers/split.h"
 
 namespace trifold {
 

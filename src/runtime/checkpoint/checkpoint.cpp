@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <xxhash.h>
 
+#include "core/error.h"
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/checkpoint/safetensors_index.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/checkpoint/mapped_file.h"
 #include "core/dtype.h"
 #include "core/shape.h"
+#include "runtime/checkpoint/mapped_file.h"
 
 namespace trifold {
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/checkpoint/atomic_file.h"
 #include "core/error.h"
+#include "runtime/checkpoint/atomic_file.h"
 
 namespace trifold {
 namespace {

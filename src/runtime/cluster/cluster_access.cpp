@@ -3,10 +3,10 @@
 #include <chrono>
 #include <thread>
 
+#include "core/error.h"
 #include "parallel/servers/registry/etcd_registry.h"
 #include "parallel/servers/registry/manager_registry.h"
 #include "parallel/servers/wire/keys.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

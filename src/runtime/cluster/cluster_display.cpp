@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "parallel/servers/slices/slice_places.h"
 #include "core/counted.h"
+#include "parallel/servers/slices/slice_places.h"
 #include "runtime/cluster/member_id.h"
 
 namespace trifold {

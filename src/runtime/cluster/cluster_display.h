@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "parallel/servers/manager/cluster_manager.h"
-#include "runtime/train/live_board.h"
 #include "runtime/cluster/cluster_plan.h"
+#include "runtime/train/live_board.h"
 
 namespace trifold {
 

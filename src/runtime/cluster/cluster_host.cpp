@@ -10,14 +10,14 @@
 
 #include <spdlog/spdlog.h>
 
+#include "core/error.h"
 #include "parallel/servers/registry/election.h"
 #include "parallel/servers/registry/local_registry.h"
 #include "parallel/servers/registry/membership.h"
 #include "parallel/servers/registry/registry_service.h"
-#include "core/error.h"
 #include "runtime/cluster/member_id.h"
 #include "runtime/train/device_choice.h"
-#include "runtime/train/fold_plan.h"
+#include "runtime/train/parallel_plan.h"
 
 namespace trifold {
 namespace {
@@ -47,7 +47,7 @@ std::vector<std::string> gpus_of_worker(int worker, int each) {
 
 }  // namespace
 
-struct ClusterHost::Parts {
+struct ClusterHost::Impl {
   struct Child {
     ChildProcess process;
     const std::vector<std::string>* command;
@@ -55,7 +55,7 @@ struct ClusterHost::Parts {
     std::vector<std::string> variables;  // of its environment, "NAME=value"
   };
 
-  Parts(const Job& given, ClusterHostOptions given_options)
+  Impl(const Job& given, ClusterHostOptions given_options)
       : job(given),
         options(std::move(given_options)),
         mailbox({.listen = options.access.manager, .credentials = options.access.credentials()}),
@@ -283,50 +283,50 @@ ClusterHostOptions cluster_of_this_machine(const Job& job, const std::filesystem
 }
 
 ClusterHost::ClusterHost(const Job& job, ClusterHostOptions options)
-    : parts_(std::make_unique<Parts>(job, std::move(options))) {}
+    : impl_(std::make_unique<Impl>(job, std::move(options))) {}
 ClusterHost::~ClusterHost() = default;
 
 ClusterHost::Lead ClusterHost::stand_by(const std::atomic<bool>& interrupt, bool again) {
-  return parts_->stand_by(interrupt, again);
+  return impl_->stand_by(interrupt, again);
 }
 
 std::optional<TrainingState> ClusterHost::progress() const {
-  const auto entry = parts_->open_registry()->get(kProgressName);
+  const auto entry = impl_->open_registry()->get(kProgressName);
   if (!entry) return std::nullopt;
   return training_state_from_json(entry->text, "the registry's progress");
 }
 
 ClusterManager& ClusterHost::open(const ServicePlan& plan) {
-  return parts_->open(plan);
+  return impl_->open(plan);
 }
 
 ServerClient& ClusterHost::client() {
-  return *parts_->client;
+  return *impl_->client;
 }
 
 void ClusterHost::look_after_members() {
-  parts_->look_after_children();
+  impl_->look_after_children();
 }
 
 // Where the registry cannot be reached at this moment the one before stays: a successor does a little more again.
 void ClusterHost::keep_progress(const TrainingState& state) {
   try {
-    parts_->open_registry()->put(kProgressName, to_json_text(state));
+    impl_->open_registry()->put(kProgressName, to_json_text(state));
   } catch (const Unreachable& error) {
     spdlog::warn("where training stands could not be noted: {}", error.what());
   }
 }
 
 void ClusterHost::end() {
-  parts_->end();
+  impl_->end();
 }
 
 bool ClusterHost::lost_leadership() const {
-  return parts_->manager && parts_->manager->lost_leadership();
+  return impl_->manager && impl_->manager->lost_leadership();
 }
 
 std::string ClusterHost::address() const {
-  return parts_->mailbox.address();
+  return impl_->mailbox.address();
 }
 
 }  // namespace trifold

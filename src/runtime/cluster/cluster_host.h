@@ -65,8 +65,8 @@ class ClusterHost final : public ClusterSide {
   std::string address() const;
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace trifold

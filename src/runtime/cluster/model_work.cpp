@@ -5,8 +5,8 @@
 
 #include "core/error.h"
 #include "runtime/cluster/cluster_plan.h"
-#include "runtime/train/job_data.h"
 #include "runtime/config/learning_schedule.h"
+#include "runtime/train/job_data.h"
 
 namespace trifold {
 namespace {

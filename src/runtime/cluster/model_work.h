@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/config/job.h"
 #include "runtime/cluster/local_training.h"
 #include "runtime/cluster/worker.h"
-#include "runtime/train/folded_model.h"
+#include "runtime/config/job.h"
+#include "runtime/train/parallel_model.h"
 #include "runtime/train/shard_data.h"
 
 namespace trifold {
@@ -65,7 +65,7 @@ class ModelWork final : public ShardWork {
   const std::int64_t clocks_per_epoch_;
   ShardData data_;
   Job own_;  // of a shard
-  FoldedModel model_;
+  ParallelModel model_;
   Route route_;
   const std::vector<ServedTensor> tensors_;
   const bool partial_;  // some tensor is not synchronised in every clock

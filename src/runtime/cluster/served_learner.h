@@ -44,7 +44,7 @@ class ServedLearner final : public Learner {
   std::vector<Metric> metrics_of_step() const override;
   std::vector<std::string> closing_lines() const override;
   std::optional<NodeFigures> nodes_of_epoch() override;
-  void passed(const TrainingState& state) override { cluster_.keep_progress(state); }
+  void on_durable_progress(const TrainingState& state) override { cluster_.keep_progress(state); }
   bool asked_to_end() const override { return manager_->asked_to_end(); }
   void show_on(LiveBoard& board) override;
 
@@ -57,7 +57,7 @@ class ServedLearner final : public Learner {
   Job alone_;  // the job, of one rank
   std::shared_ptr<const Dataset> train_set_;
   ClusterSide& cluster_;
-  FoldedModel model_;
+  ParallelModel model_;
   ServicePlan plan_;
   ServedLayout layout_;
   std::map<std::string, Shape> shapes_;               // of tensors

@@ -6,8 +6,8 @@
 
 #include <spdlog/spdlog.h>
 
-#include "parallel/servers/registry/membership.h"
 #include "core/error.h"
+#include "parallel/servers/registry/membership.h"
 #include "runtime/cluster/cluster_plan.h"
 #include "runtime/cluster/member_id.h"
 

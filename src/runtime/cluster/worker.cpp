@@ -262,7 +262,7 @@ void Worker::forget_pull() {
 ClientCounts Worker::counts() const {
   ClientCounts counts = client_.counts();
   if (options_.head == nullptr) return counts;
-  const HostHead::Traffic traffic = options_.head->traffic();
+  const HostAggregator::Traffic traffic = options_.head->traffic();
   counts.sent_bytes += traffic.sent;
   counts.received_bytes += traffic.received;
   return counts;

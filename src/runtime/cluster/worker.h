@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "parallel/servers/aggregator/host_aggregator.h"
 #include "parallel/servers/client/server_client.h"
-#include "parallel/servers/head/host_head.h"
 #include "parallel/servers/participation.h"
 #include "parallel/servers/slices/slice.h"
 #include "parallel/servers/view.h"
@@ -62,9 +62,9 @@ class ShardWork {
 struct WorkerOptions {
   std::string id = {};
   Participation participation = {};
-  std::int64_t clocks = 0;         // after so many a shard is done
-  bool pulls_every_shard = true;   // false: all shards of a clock begin with the same values, which are pulled once
-  const HostHead* head = nullptr;  // of this worker: what it sends to servers is reported with the worker's own
+  std::int64_t clocks = 0;        // after so many a shard is done
+  bool pulls_every_shard = true;  // false: all shards of a clock begin with the same values, which are pulled once
+  const HostAggregator* head = nullptr;  // of this worker: what it sends to servers is reported with the worker's own
 };
 
 class Worker {

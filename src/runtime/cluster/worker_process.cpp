@@ -8,9 +8,9 @@
 
 #include <spdlog/spdlog.h>
 
-#include "parallel/servers/head/host_head.h"
-#include "parallel/servers/registry/membership.h"
 #include "core/error.h"
+#include "parallel/servers/aggregator/host_aggregator.h"
+#include "parallel/servers/registry/membership.h"
 #include "runtime/cluster/cluster_plan.h"
 #include "runtime/cluster/member_id.h"
 #include "runtime/cluster/model_work.h"
@@ -31,16 +31,17 @@ Job job_for_worker(const WorkerProcessOptions& options) {
 }
 
 // Where workers of a host push through one of them, each can be that one: the views say who is.
-std::unique_ptr<HostHead> open_head(const WorkerProcessOptions& options, const ServicePlan& plan, MemberInfo& self) {
+std::unique_ptr<HostAggregator> open_head(const WorkerProcessOptions& options, const ServicePlan& plan,
+                                          MemberInfo& self) {
   if (!plan.sync.combine) return nullptr;
   const std::optional<Credentials> credentials = options.access.credentials();
-  auto head =
-      std::make_unique<HostHead>(HostHeadOptions{.worker = self.id,
-                                                 .tensors = plan.tensors,
-                                                 .participation = plan.participation(),
-                                                 .rule = plan.sync.rule,
-                                                 .half = plan.sync.half,
-                                                 .mailbox = {.listen = kHeadAddress, .credentials = credentials}});
+  auto head = std::make_unique<HostAggregator>(
+      HostAggregatorOptions{.worker = self.id,
+                            .tensors = plan.tensors,
+                            .participation = plan.participation(),
+                            .rule = plan.sync.rule,
+                            .half = plan.sync.half,
+                            .mailbox = {.listen = kHeadAddress, .credentials = credentials}});
   self.address = head->address();
   if (credentials) self.public_key = credentials->own.public_key;
   return head;
@@ -54,7 +55,7 @@ bool work(const WorkerProcessOptions& options) {
   MemberInfo self{.id = new_member_id("worker"),
                   .role = "worker",
                   .host = options.host.empty() ? name_of_this_host() : options.host};
-  const std::unique_ptr<HostHead> head = open_head(options, plan, self);
+  const std::unique_ptr<HostAggregator> head = open_head(options, plan, self);
   const std::unique_ptr<AuditLog> audit =
       options.audit.empty() ? nullptr : std::make_unique<AuditLog>(options.audit, self.id);
   ServerClient client({.tensors = plan.tensors,

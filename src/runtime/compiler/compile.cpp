@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/error.h"
 #include "kernels/ops/collective.h"
 #include "kernels/ops/gradient_exchange.h"
 #include "runtime/compiler/fusion.h"
+#include "runtime/compiler/partition_state.h"
 #include "runtime/compiler/program.h"
 #include "runtime/compiler/recompute_stage.h"
-#include "runtime/compiler/shard_state.h"
 #include "runtime/compiler/split_backward.h"
 #include "runtime/compiler/stash_weights.h"
 #include "runtime/compiler/verify.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {
@@ -362,7 +362,7 @@ Program compile(Graph graph, const CompileOptions& options) {
 
   Program program;
   program.flat = lay_out_flat(laid_out.graph, laid_out.descs, replication_of(options));
-  GivenPlaces given = shard_state(laid_out, program.flat);
+  GivenPlaces given = partition_state(laid_out, program.flat);
   if (options.stashes_weights) stash_weights(laid_out, program.flat, given);
   if (kVerifyPasses) verify_layouts(laid_out, *options.backend, "the division of states");
   program.graph = std::move(laid_out.graph);

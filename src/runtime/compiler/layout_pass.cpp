@@ -3,8 +3,8 @@
 #include <map>
 #include <utility>
 
-#include "kernels/ops/shape_ops.h"
 #include "core/error.h"
+#include "kernels/ops/shape_ops.h"
 
 namespace trifold {
 namespace {

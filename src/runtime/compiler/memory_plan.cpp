@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/error.h"
 #include "kernels/ops/collective.h"
 #include "runtime/compiler/flat_layout.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "core/error.h"
 #include "kernels/ops/shape_ops.h"
 #include "runtime/compiler/verify.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -14,7 +14,7 @@ namespace {
 using Index = std::size_t;
 
 // Follows unmet inputs from a layer that could not be placed until one comes round again.
-[[noreturn]] void fail_cycle(const std::vector<UnfoldedLayer>& layers, const std::vector<std::vector<Index>>& reads,
+[[noreturn]] void fail_cycle(const std::vector<ExpandedLayer>& layers, const std::vector<std::vector<Index>>& reads,
                              const std::vector<Index>& unmet) {
   Index at = 0;
   while (unmet[at] == 0) ++at;
@@ -34,7 +34,7 @@ using Index = std::size_t;
 
 }  // namespace
 
-std::vector<UnfoldedLayer> in_running_order(std::vector<UnfoldedLayer> layers) {
+std::vector<ExpandedLayer> in_running_order(std::vector<ExpandedLayer> layers) {
   std::unordered_map<std::string, Index> index_of;
   for (Index i = 0; i < layers.size(); ++i) index_of.emplace(layers[i].id, i);
 
@@ -68,7 +68,7 @@ std::vector<UnfoldedLayer> in_running_order(std::vector<UnfoldedLayer> layers) {
     if (i != order.back() && readers[i].empty())
       fail_at(layers[i].entry, "nothing reads layer '{}'; remove it or name it in some 'in'", layers[i].id);
 
-  std::vector<UnfoldedLayer> sorted;
+  std::vector<ExpandedLayer> sorted;
   sorted.reserve(layers.size());
   for (const Index i : order) sorted.push_back(std::move(layers[i]));
   return sorted;

@@ -3,11 +3,11 @@
 
 #include <vector>
 
-#include "runtime/config/unfold.h"
+#include "runtime/config/expand_blocks.h"
 
 namespace trifold {
 
 // Sorts `layers`, whose inputs all exist. The last of the result is the network's output.
-std::vector<UnfoldedLayer> in_running_order(std::vector<UnfoldedLayer> layers);
+std::vector<ExpandedLayer> in_running_order(std::vector<ExpandedLayer> layers);
 
 }  // namespace trifold

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "runtime/config/expand_blocks.h"
 #include "runtime/config/nearest_name.h"
 #include "runtime/config/source_path.h"
-#include "runtime/config/unfold.h"
 #include "runtime/config/validate.h"
 
 namespace trifold {
@@ -57,7 +57,7 @@ void check_sizes(const JsonNode& entry, const FieldValues& values) {
   }
 }
 
-LayerSpec read_layer(UnfoldedLayer layer) {
+LayerSpec read_layer(ExpandedLayer layer) {
   const LayerType& type = type_of(layer.entry);
   LayerSpec spec;
   Fields fields = type.fields;
@@ -152,7 +152,7 @@ NetworkSpec read_model(const JsonNode& model) {
   NetworkSpec spec;
   spec.input = read_input(model);
   spec.classes = read_classes(model);
-  for (UnfoldedLayer& layer : unfold_layers(model, spec.classes)) spec.layers.push_back(read_layer(std::move(layer)));
+  for (ExpandedLayer& layer : expand_blocks(model, spec.classes)) spec.layers.push_back(read_layer(std::move(layer)));
   return spec;
 }
 

@@ -4,9 +4,9 @@
 #include <span>
 #include <string>
 
+#include "core/fields.h"
 #include "layers/network.h"
 #include "runtime/config/json_source.h"
-#include "core/fields.h"
 
 namespace trifold {
 

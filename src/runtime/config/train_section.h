@@ -7,8 +7,8 @@
 #include "kernels/ops/optimizer.h"
 #include "runtime/compiler/recompute.h"
 #include "runtime/config/json_source.h"
-#include "runtime/config/object_type.h"
 #include "runtime/config/learning_schedule.h"
+#include "runtime/config/object_type.h"
 
 namespace trifold {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "core/fields.h"
 #include "runtime/config/json_source.h"
 #include "runtime/config/object_type.h"
-#include "core/fields.h"
 
 namespace trifold {
 

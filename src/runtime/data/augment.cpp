@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/image_changes.h"
 #include "core/error.h"
+#include "kernels/cpu/image_changes.h"
 
 namespace trifold {
 

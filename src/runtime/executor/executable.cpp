@@ -5,12 +5,12 @@
 #include <cstring>
 #include <utility>
 
+#include "core/error.h"
+#include "core/half.h"
 #include "kernels/gpu_plugin.h"
 #include "kernels/ops/collective.h"
 #include "kernels/ops/gradient_exchange.h"
 #include "kernels/ops/optimizer.h"
-#include "core/error.h"
-#include "core/half.h"
 
 namespace trifold {
 namespace {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "parallel/pipeline/pipeline_schedule.h"
-#include "runtime/compiler/program.h"
 #include "core/device.h"
 #include "core/error.h"
+#include "parallel/pipeline/pipeline_schedule.h"
+#include "runtime/compiler/program.h"
 #include "runtime/executor/node_watcher.h"
 #include "runtime/executor/rank_activity.h"
 #include "runtime/executor/span_log.h"

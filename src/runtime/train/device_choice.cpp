@@ -2,8 +2,8 @@
 
 #include <cstdlib>
 
-#include "kernels/gpu_plugin.h"
 #include "core/error.h"
+#include "kernels/gpu_plugin.h"
 
 namespace trifold {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "runtime/config/job.h"
 #include "core/device.h"
+#include "runtime/config/job.h"
 #include "runtime/data/loader.h"
 
 namespace trifold {

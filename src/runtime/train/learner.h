@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/checkpoint/training_state.h"
 #include "core/step_context.h"
+#include "runtime/checkpoint/training_state.h"
 #include "runtime/train/metric.h"
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 #include "runtime/train/stop_rules.h"
 
 namespace trifold {
@@ -50,14 +50,14 @@ class Learner {
   // Where nodes of a cluster train: what they say of the epoch whose steps have just been done. Asked once an epoch.
   virtual std::optional<NodeFigures> nodes_of_epoch() { return std::nullopt; }
 
-  // Training stands here, and what was done is safe as far as checkpoints are: whoever goes on when this process is
-  // lost needs nothing of before.
-  virtual void passed(const TrainingState& /*state*/) {}
+  // Called when training has reached `state` and everything before it is saved: whoever continues after this process is
+  // lost needs nothing older.
+  virtual void on_durable_progress(const TrainingState& /*state*/) {}
   // Whoever trained before us was asked to end it.
   virtual bool asked_to_end() const { return false; }
 
-  // Looking at the model changes what is trained: replicas that go their own ways become one.
-  virtual bool looking_changes_it() const { return false; }
+  // True for replicas that update on their own: evaluating the model averages them, which changes what is trained.
+  virtual bool evaluation_merges_replicas() const { return false; }
   virtual std::optional<Model::LossScale> loss_scale() const { return std::nullopt; }
   virtual double waited_for_input_ms() const { return 0; }
   virtual std::size_t device_bytes() const { return 0; }  // of devices with memory of their own

@@ -7,7 +7,7 @@
 namespace trifold {
 namespace {
 
-std::string plan_text(const FoldPlan& plan) {
+std::string plan_text(const ParallelPlan& plan) {
   std::string text = to_string(plan.mesh);
   if (plan.mesh.pipeline > 1)
     text += fmt::format(", {}", pipeline_schedule_names()[static_cast<std::size_t>(plan.pipeline.kind)]);
@@ -45,8 +45,8 @@ std::vector<std::int32_t> node_names(const Executable& executable, std::vector<s
 
 }  // namespace
 
-LiveRun describe_run(const Job& job, const FoldedModel& model, const World* world) {
-  const FoldPlan& plan = model.plan();
+LiveRun describe_run(const Job& job, const ParallelModel& model, const World* world) {
+  const ParallelPlan& plan = model.plan();
   LiveRun run{.job = job.name, .plan = plan_text(plan)};
   run.micro_batches = plan.pipeline.micro_batches;
   run.ranks = plan.mesh.size();

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "runtime/train/live_board.h"
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 
 namespace trifold {
 
-LiveRun describe_run(const Job& job, const FoldedModel& model, const World* world);
+LiveRun describe_run(const Job& job, const ParallelModel& model, const World* world);
 
 }  // namespace trifold

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <iterator>
 
-#include "parallel/tensor/shard.h"
 #include "core/error.h"
+#include "parallel/tensor/shard.h"
 #include "runtime/train/initialize.h"
 
 namespace trifold {
@@ -55,7 +55,7 @@ CompileOptions compile_options(const ModelOptions& options) {
           .replication = {.replicas = options.mesh.data,
                           .replica = options.place.data,
                           .zero = options.zero,
-                          .aside = options.sums_aside,
+                          .aside = options.overlap_reduction,
                           .bucket_bytes = options.bucket_bytes},
           .sync = options.sync,
           .divides_parameters = axes_that_divide_parameters(options.mesh),

@@ -40,7 +40,7 @@ struct ModelOptions {
   GradientSync sync = {};                              // how replicas agree
   int zero = 0;                                        // what replicas keep only parts of: ZeRO's stage
   std::size_t bucket_bytes = 0;                        // of what replicas exchange as one piece; 0: chosen
-  bool sums_aside = false;                             // of gradients, bucket by bucket while backward work goes on
+  bool overlap_reduction = false;                      // of gradients, bucket by bucket while backward work goes on
   const RankGroups* ranks = nullptr;                   // null: programs that are only looked at, or a single rank's
   std::vector<std::optional<LayerSplit>> splits = {};  // of layers, among tensor ranks; none: chosen
   StageCut cut = {};                                   // of the network into parts; the default: one part

@@ -6,9 +6,9 @@
 
 #include <spdlog/spdlog.h>
 
-#include "kernels/cpu/bf16.h"
 #include "core/error.h"
 #include "core/parallel.h"
+#include "kernels/cpu/bf16.h"
 #include "runtime/train/device_choice.h"
 #include "runtime/train/job_data.h"
 
@@ -30,7 +30,7 @@ void say_what_is_computed_in_float(const Job& job, const ModelOptions& options) 
 
 // A GPU adds up gradients while it works. The host's cores have only so much time for both: there one sum at the end
 // costs least, unless the job names a size of buckets.
-bool sums_aside(const Job& job, const Device& device) {
+bool overlap_reduction(const Job& job, const Device& device) {
   return !device.host_memory() || job.plan.bucket_bytes > 0;
 }
 
@@ -43,7 +43,7 @@ ModelOptions model_options(const Job& job, int gpu) {
   options.backend = choice.backend;
   options.device = choice.device;
   options.graphs = train.graphs;
-  options.sums_aside = sums_aside(job, *options.device);
+  options.overlap_reduction = overlap_reduction(job, *options.device);
   options.batch = train.batch;
   options.accumulate = train.accumulate;
   options.bn_group = train.bn_group;

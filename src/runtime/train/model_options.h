@@ -9,8 +9,8 @@
 
 namespace trifold {
 
-// Of the job on one rank; plan_fold() makes those of a plan's ranks from it. `gpu`: that rank's, as choose_device()
-// says.
+// Of the job on one rank; make_parallel_plan() makes those of a plan's ranks from it. `gpu`: that rank's, as
+// choose_device() says.
 ModelOptions model_options(const Job& job, int gpu = 0);
 
 // Refuses a job that does not fit into the device's memory (or train.memory_limit), naming its largest consumers.

@@ -1,5 +1,5 @@
 // The other side of a model whose optimiser runs elsewhere: it takes gradients and gives parameters, tensor by tensor,
-// while a step goes on. Tensors are whole and in row-major order, numbered as FoldedModel::served_tensors().
+// while a step goes on. Tensors are whole and in row-major order, numbered as ParallelModel::served_tensors().
 #pragma once
 
 #include <span>

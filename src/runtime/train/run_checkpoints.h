@@ -11,8 +11,8 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/config/job.h"
-#include "runtime/train/run_folder.h"
 #include "runtime/train/learner.h"
+#include "runtime/train/run_folder.h"
 
 namespace trifold {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "parallel/tensor/shard.h"
 #include "core/error.h"
 #include "core/parallel.h"
+#include "parallel/tensor/shard.h"
 
 namespace trifold {
 namespace {
@@ -75,9 +75,9 @@ void ServedTensors::add(const Model& model, int rank, int chunk, const MeshPlace
     });
     holder.places = twin != tensor->holders.end() ? twin->places : places_of(*held[i].desc, parameter.shard);
     // Replicas agree; of tensor ranks that have the same part, so do they.
-    holder.speaks = place.data == 0 && std::ranges::none_of(tensor->holders, [&](const Holder& other) {
-                      return same_part(other.shard, holder.shard);
-                    });
+    holder.is_primary = place.data == 0 && std::ranges::none_of(tensor->holders, [&](const Holder& other) {
+                          return same_part(other.shard, holder.shard);
+                        });
     tensor->holders.push_back(std::move(holder));
   }
 }

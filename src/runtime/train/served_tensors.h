@@ -26,7 +26,7 @@ class ServedTensors {
     std::size_t elements = 0;  // that it has
     std::byte* values = nullptr;
     std::byte* gradient = nullptr;  // null: not trained
-    bool speaks = false;            // of all that have this part, the one that hands it out
+    bool is_primary = false;        // of all that have this part, the one that hands it out
     // Of its elements, one after the other in its memory, where they are in the whole; null: just there.
     std::shared_ptr<const std::vector<std::uint32_t>> places = {};
 

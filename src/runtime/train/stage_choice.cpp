@@ -9,7 +9,7 @@
 namespace trifold {
 namespace {
 
-int part_count(const FoldPlan& plan) {
+int part_count(const ParallelPlan& plan) {
   return plan.pipeline.stages * plan.pipeline.chunks;
 }
 
@@ -114,8 +114,8 @@ LayerCosts costs_of_layers(const Graph& whole, std::span<const double> measured)
 
 }  // namespace
 
-std::vector<int> choose_stages(const Job& job, const ModelOptions& options, const FoldPlan& plan, const Graph& whole,
-                               std::span<const double> measured) {
+std::vector<int> choose_stages(const Job& job, const ModelOptions& options, const ParallelPlan& plan,
+                               const Graph& whole, std::span<const double> measured) {
   const int parts = part_count(plan);
   if (!job.plan.cut_after.empty()) return cut_stages(job, parts);
   if (!job.plan.stages.empty()) return listed_stages(job, parts);

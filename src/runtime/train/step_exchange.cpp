@@ -145,7 +145,7 @@ void StepExchange::hand_out(Chunk::Member& member, int rank) {
   member.handed_out = true;
   const ServedTensors::Tensor& tensor = tensors_[member.tensor];
   const ServedTensors::Holder& holder = tensor.holders[member.holder];
-  if (!holder.speaks) return;
+  if (!holder.is_primary) return;
   if (!holder.places && on_host_) {
     other_.gradient_ready(member.tensor, {reinterpret_cast<const float*>(holder.result()), holder.elements});
     return;

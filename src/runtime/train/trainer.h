@@ -1,5 +1,5 @@
-// Trains a job: epochs, evaluation, stop rules, checkpoints, metrics, progress. run() may be called once. In a world
-// every process does the same, but only process 0 has the run folder and shows progress.
+// Trains a job: epochs, evaluation, stop rules, checkpoints. What is written and shown of it is up to its observers. In
+// a world every process does the same, but only process 0 has the run folder and observers.
 #pragma once
 
 #include <atomic>
@@ -8,13 +8,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "parallel/world.h"
 #include "runtime/config/job.h"
-#include "runtime/train/live_board.h"
-#include "runtime/train/run_folder.h"
 #include "runtime/train/learner.h"
 #include "runtime/train/run_checkpoints.h"
+#include "runtime/train/run_folder.h"
+#include "runtime/train/training_observer.h"
 
 namespace trifold {
 
@@ -22,26 +23,14 @@ struct TrainerOptions {
   std::filesystem::path runs = "runs";  // the folder of all runs
   std::string name;                     // of this one; empty: the job's
   RunMode mode = RunMode::fresh;
-  bool progress = true;                          // on standard error
-  const std::atomic<bool>* interrupt = nullptr;  // becomes true: end after this step, with a checkpoint
-  World* world = nullptr;                        // null: this process is alone
-  LiveBoard* live = nullptr;                     // hears what the run does, in place of a progress bar
-  // The steps are done by others, who go on while their trainer is lost: where that one stood. Its run folder is gone
-  // on with if it is here.
+  const std::atomic<bool>* interrupt = nullptr;   // becomes true: end after this step, with a checkpoint
+  World* world = nullptr;                         // null: this process is alone
+  std::vector<TrainingObserver*> observers = {};  // in process 0; they must outlive the trainer
+  // The steps are done by others, who go on while their trainer is lost: where that one stood. Continues in its run
+  // folder, if it is here.
   std::optional<TrainingState> takes_over = {};
   // Who trains; default: ranks of this process or world.
   std::function<std::unique_ptr<Learner>(const Job&, std::shared_ptr<const Dataset> train_set)> make_learner = {};
-};
-
-struct EpochSummary {
-  std::int64_t epoch = 0;  // from 1
-  std::int64_t step = 0;   // updates done
-  double train_loss = 0;
-  std::optional<double> train_accuracy;  // accuracies: none for regression
-  std::optional<double> test_loss;       // test figures: where the epoch was evaluated
-  std::optional<double> test_accuracy;
-  double learning_rate = 0;
-  double images_per_s = 0;
 };
 
 struct TrainingOutcome {
@@ -64,12 +53,11 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // `on_epoch` hears of every finished epoch, in process 0.
-  TrainingOutcome run(const std::function<void(const EpochSummary&)>& on_epoch = {});
+  TrainingOutcome run();  // once
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace trifold

@@ -27,12 +27,6 @@ std::string refusal(const Comparison& comparison, double tolerance) {
   return "";
 }
 
-TEST(Figures, TheMedianIsOneOfTheValues) {
-  EXPECT_EQ(median_of(std::vector<double>{5}), 0u);
-  EXPECT_EQ(median_of(std::vector<double>{3, 1, 2}), 2u);
-  EXPECT_EQ(median_of(std::vector<double>{4, 1, 3, 2}), 3u) << "the lower of two";
-}
-
 TEST(Figures, LossesAreComparedStepByStep) {
   const std::vector<double> reference = {2.0, 1.0, 0.5};
   EXPECT_EQ(largest_difference(reference, reference).relative, 0);

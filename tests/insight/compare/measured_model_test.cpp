@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "insight/compare/folded_contestant.h"
+#include "insight/compare/parallel_contestant.h"
 #include "runtime/train/job_data.h"
 #include "support/job_fixture.h"
 
@@ -19,14 +19,14 @@ class Measured : public JobFixture {
     const PlanList list = load_plans(directory() / "job.json", std::move(settings), text);
     return list.plans.back();
   }
-  std::unique_ptr<FoldedContestant> contestant(const ComparedPlan& plan,
-                                               FirstWeights weights = FirstWeights::of_the_job) const {
-    return std::make_unique<FoldedContestant>(
+  std::unique_ptr<ParallelContestant> contestant(const ComparedPlan& plan,
+                                                 FirstWeights weights = FirstWeights::of_the_job) const {
+    return std::make_unique<ParallelContestant>(
         ContestantArgs{plan, open_split(plan.job, Split::train), 1, directory() / "state", weights});
   }
 };
 
-std::map<std::string, std::vector<float>> parameters_of(const FoldedModel& model) {
+std::map<std::string, std::vector<float>> parameters_of(const ParallelModel& model) {
   std::map<std::string, std::vector<float>> found;
   const Model::Snapshot snapshot = model.snapshot(Model::Contents::model);
   for (const NamedTensor& tensor : snapshot.tensors()) {
@@ -42,7 +42,7 @@ TEST_F(Measured, GradientsAreThoseOfTheUpdate) {
     SCOPED_TRACE(text);
     const Job job =
         plan(text, {parse_set("train.optimizer={\"type\":\"sgd\",\"lr\":1,\"momentum\":0,\"weight_decay\":0}")}).job;
-    FoldedModel model(job);
+    ParallelModel model(job);
     model.initialize(1);
     const auto before = parameters_of(model);
     const std::unique_ptr<Loader> loader = make_training_loader(job, open_split(job, Split::train), 0, 0);
@@ -64,8 +64,8 @@ TEST_F(Measured, GradientsAreThoseOfTheUpdate) {
 // Of weights that differ in their last bits only.
 TEST_F(Measured, RoundingMovesARunALittle) {
   const ComparedPlan compared = plan("single");
-  const std::unique_ptr<FoldedContestant> given = contestant(compared);
-  const std::unique_ptr<FoldedContestant> rounded = contestant(compared, FirstWeights::rounded);
+  const std::unique_ptr<ParallelContestant> given = contestant(compared);
+  const std::unique_ptr<ParallelContestant> rounded = contestant(compared, FirstWeights::rounded);
   given->take_turn(4);
   rounded->take_turn(4);
   const double gradients = largest_difference(rounded->first_gradients(), given->first_gradients()).relative;
@@ -97,7 +97,7 @@ TEST_F(Measured, TheTimesOfAStepAddUp) {
   for (const char* text : {"single", "dp=2", "tp=2", "pp=2", "pp=2,schedule=zero-bubble"}) {
     SCOPED_TRACE(text);
     const ComparedPlan compared = plan(text);
-    const std::unique_ptr<FoldedContestant> measured = contestant(compared);
+    const std::unique_ptr<ParallelContestant> measured = contestant(compared);
     measured->take_turn(4);
     const Turn& turn = measured->turns().back();
     EXPECT_EQ(turn.steps, 3);
@@ -122,7 +122,7 @@ TEST_F(Measured, MemoryIsFoundWhereItWasPlanned) {
   for (const char* text : {"single", "dp=2", "pp=2,schedule=interleaved,chunks=2"}) {
     SCOPED_TRACE(text);
     const Job job = plan(text).job;
-    FoldedModel model(job);
+    ParallelModel model(job);
     for (int rank = 0; rank < model.plan().mesh.size(); ++rank) {
       const MemoryUse use = memory_use(model, rank);
       EXPECT_LE(use.planned_bytes(), model.memory_bytes(rank)) << "evaluation may need more";
@@ -132,7 +132,7 @@ TEST_F(Measured, MemoryIsFoundWhereItWasPlanned) {
   for (const char* text : {"single", "dp=2", "dp=2,zero=3", "pp=2,micro_batches=4", "dp=2,pp=2,micro_batches=2"}) {
     SCOPED_TRACE(text);
     const ComparedPlan compared = plan(text);
-    const std::unique_ptr<FoldedContestant> measured = contestant(compared);
+    const std::unique_ptr<ParallelContestant> measured = contestant(compared);
     measured->take_turn(2);
     for (const MemoryUse& use : measured->memory())
       EXPECT_GE(static_cast<double>(use.found_bytes()), 0.98 * static_cast<double>(use.planned_bytes()));
@@ -149,7 +149,7 @@ const Traffic& find(const std::vector<Traffic>& traffic, const std::string& kind
 
 TEST_F(Measured, TrafficIsCountedAsARingSendsIt) {
   const ComparedPlan replicas = plan("dp=4");
-  const std::unique_ptr<FoldedContestant> measured = contestant(replicas);
+  const std::unique_ptr<ParallelContestant> measured = contestant(replicas);
   measured->take_turn(2);
   const double parameters = static_cast<double>(measured->memory()[0].planned[static_cast<int>(Region::parameters)]);
   for (const std::vector<Traffic>& rank : measured->traffic()) {
@@ -172,7 +172,7 @@ TEST_F(Measured, MessagesOfAPipelineAreCountedByTheirSender) {
   const ComparedPlan pipeline = plan("pp=2,micro_batches=4", {parse_set("plan.device=cpu")});
   ComparedPlan cut = pipeline;
   cut.job.plan.stages = {3, 5};
-  const std::unique_ptr<FoldedContestant> measured = contestant(cut);
+  const std::unique_ptr<ParallelContestant> measured = contestant(cut);
   measured->take_turn(2);
   ASSERT_EQ(measured->traffic().size(), 2u);
   for (const std::vector<Traffic>& rank : measured->traffic()) {
@@ -187,9 +187,9 @@ TEST_F(Measured, APlanThatWasPutAwayGoesOnWhereItWas) {
   for (const char* text : {"single", "dp=2,pp=2"}) {
     SCOPED_TRACE(text);
     const ComparedPlan compared = plan(text);
-    const std::unique_ptr<FoldedContestant> kept = contestant(compared);
+    const std::unique_ptr<ParallelContestant> kept = contestant(compared);
     for (int turn = 0; turn < 3; ++turn) kept->take_turn(3);
-    const std::unique_ptr<FoldedContestant> away = contestant(compared);
+    const std::unique_ptr<ParallelContestant> away = contestant(compared);
     for (int turn = 0; turn < 3; ++turn) {
       away->take_turn(3);
       EXPECT_GT(away->memory_bytes(), 0u);
@@ -205,9 +205,9 @@ TEST_F(Measured, APlanThatWasPutAwayGoesOnWhereItWas) {
 // An epoch is 20 steps: one turn goes over its end, and one begins after it.
 TEST_F(Measured, TurnsSeeTheSamplesOfOneRun) {
   const ComparedPlan compared = plan("single");
-  const std::unique_ptr<FoldedContestant> turns = contestant(compared);
+  const std::unique_ptr<ParallelContestant> turns = contestant(compared);
   for (int turn = 0; turn < 5; ++turn) turns->take_turn(6);
-  const std::unique_ptr<FoldedContestant> one = contestant(compared);
+  const std::unique_ptr<ParallelContestant> one = contestant(compared);
   one->take_turn(30);
   EXPECT_EQ(turns->losses(), one->losses());
 }

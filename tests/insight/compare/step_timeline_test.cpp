@@ -14,7 +14,7 @@ namespace {
 
 TEST(StepTimeline, ShowsEveryMicroBatchOfEveryStageInOrder) {
   const Job job = fold_job(small_resnet(), {.pp = 2, .schedule = "zero-bubble", .micro_batches = 4}, {});
-  FoldedModel model(job);
+  ParallelModel model(job);
   model.initialize(3);
   std::vector<SpanLog> logs(2);
   model.time_steps(true, logs);
@@ -41,7 +41,7 @@ TEST(StepTimeline, ShowsEveryMicroBatchOfEveryStageInOrder) {
 
 TEST(StepTimeline, OfReplicasHasTheirSum) {
   const Job job = fold_job(small_tutorial(), {.dp = 2}, {});
-  FoldedModel model(job);
+  ParallelModel model(job);
   model.initialize(3);
   std::vector<SpanLog> logs(2);
   model.time_steps(true, logs);

@@ -6,11 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/error.h"
+#include "insight/metrics/tensorboard_event.h"
 #include "runtime/checkpoint/python.h"
 #include "runtime/checkpoint/temporary_directory.h"
-#include "core/error.h"
 #include "runtime/data/image.h"
-#include "insight/metrics/tensorboard_event.h"
 
 namespace trifold {
 namespace {

@@ -15,7 +15,7 @@ TEST(KernelsAlone, LeaveTrainingAsItIs) {
     const Job job = fold_job(small_tutorial(), plan, {});
     constexpr int kSteps = 4;
     const std::vector<double> undisturbed = run_fold(job, kSteps, 0.02).losses;
-    FoldedModel model(job);
+    ParallelModel model(job);
     model.initialize(3);
     KernelsAlone alone(model.plan().threads);
     for (int step = 0; step < kSteps; ++step) {
@@ -29,7 +29,7 @@ TEST(KernelsAlone, LeaveTrainingAsItIs) {
 
 TEST(KernelsAlone, TimeEveryProductAndNothingElse) {
   const Job job = fold_job(small_tutorial(), {}, {});
-  FoldedModel model(job);
+  ParallelModel model(job);
   KernelsAlone alone(model.plan().threads);
   Executable& training = model.chunks(0).front()->training();
   alone.run(training);

@@ -74,7 +74,7 @@ TEST(MemoryTimeline, FillsEveryRegionAsFarAsThePlanSays) {
     const Profile found = profile(job, {.warmup = 0, .steps = 1});
     SCOPED_TRACE(::testing::Message() << plan.dp << plan.tp << plan.pp << ' ' << plan.schedule << " zero "
                                       << plan.zero);
-    FoldedModel model(job);
+    ParallelModel model(job);
     for (const MemoryTimeline& timeline : found.memory) {
       std::size_t planned = 0;
       for (const auto& chunk : model.chunks(timeline.ranks.front()))

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "insight/profile/traffic.h"
-#include "runtime/train/folded_model.h"
+#include "insight/work/traffic.h"
+#include "runtime/train/parallel_model.h"
 #include "support/folding.h"
 #include "support/networks.h"
 
@@ -32,7 +32,7 @@ TEST(Profile, HasTheArithmeticOfItsPrograms) {
     const Job job = profiled_job(plan);
     const Profile found = profile(job, {.warmup = 1, .steps = 3});
     double expected = 0;
-    FoldedModel model(job);
+    ParallelModel model(job);
     for (int rank = 0; rank < model.plan().mesh.size(); ++rank)
       for (const auto& chunk : model.chunks(rank)) {
         const Program& program = chunk->training().program();

@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "runtime/checkpoint/temporary_directory.h"
 #include "core/error.h"
 #include "insight/report/page_files.h"
 #include "insight/report/run_data.h"
+#include "runtime/checkpoint/temporary_directory.h"
 
 namespace trifold {
 namespace {

@@ -8,10 +8,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/checkpoint/temporary_directory.h"
 #include "insight/profile/profile.h"
 #include "insight/trace/trace_reader.h"
 #include "insight/trace/trace_recorder.h"
+#include "runtime/checkpoint/temporary_directory.h"
 #include "support/folding.h"
 #include "support/networks.h"
 
@@ -172,7 +172,7 @@ TEST(Trace, CountsTheMemoryInUse) {
     const Job job = traced_job(plan);
     profile(job, {.warmup = 0, .steps = 2, .trace = directory / "trace.json"});
     const ParsedTrace trace(directory / "trace.json");
-    FoldedModel model(job);
+    ParallelModel model(job);
     for (int rank = 0; rank < model.plan().mesh.size(); ++rank) {
       double fixed = 0, all = 0;
       for (const auto& chunk : model.chunks(rank)) {

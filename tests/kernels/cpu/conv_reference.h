@@ -12,8 +12,8 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/ops/conv2d.h"
 #include "core/tensor.h"
+#include "kernels/ops/conv2d.h"
 
 namespace trifold::test {
 

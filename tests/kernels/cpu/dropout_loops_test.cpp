@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "kernels/cpu/loops_fixture.h"
 #include "core/philox.h"
+#include "kernels/cpu/loops_fixture.h"
 
 TRIFOLD_TEST_TABLES(DropoutLoops, dropout_loops)
 

@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/guarded_array.h"
-#include "kernels/cpu/isa_tables.h"
 #include "core/layout.h"
 #include "core/parallel.h"
 #include "core/philox.h"
+#include "kernels/cpu/guarded_array.h"
+#include "kernels/cpu/isa_tables.h"
 
 TRIFOLD_TEST_TABLES(FirstConvLoops, first_conv_loops)
 

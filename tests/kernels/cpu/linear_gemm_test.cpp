@@ -10,11 +10,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "core/parallel.h"
+#include "core/philox.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/guarded_array.h"
 #include "kernels/cpu/isa_tables.h"
-#include "core/parallel.h"
-#include "core/philox.h"
 
 TRIFOLD_TEST_TABLES(GemmLoops, gemm_loops)
 

@@ -1,11 +1,11 @@
 // The kernels of linear layers and of reorders, as the CPU backend makes them, against plain double loops.
 #include "kernels/ops/linear.h"
 
+#include "core/error.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/conv_reference.h"
 #include "kernels/cpu/simd/isa.h"
 #include "kernels/ops/shape_ops.h"
-#include "core/error.h"
 #include "support/allocation_counter.h"
 
 namespace trifold::cpu {

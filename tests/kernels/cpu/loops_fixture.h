@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/parallel.h"
 #include "kernels/cpu/isa_tables.h"
 #include "kernels/cpu/simd/channel_view.h"
-#include "core/parallel.h"
 
 #define TRIFOLD_TEST_EVERY_ISA(Fixture) \
   INSTANTIATE_TEST_SUITE_P(Isa, Fixture, testing::Values(Isa::generic, Isa::avx2, Isa::avx512), name_of_isa)

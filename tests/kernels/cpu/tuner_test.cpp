@@ -146,7 +146,7 @@ TEST_F(TunerTest, AFolderThatCannotBeWrittenIsNoError) {
 TEST_F(TunerTest, LongCandidatesRunLessOften) {
   Tuner tuner(options());
   tuner.choose("k", std::vector{candidate("long", 10), candidate("hopeless", 100), candidate("short", 1e-4)});
-  EXPECT_EQ(runs_["long"], 2);  // one of them the warm-up
+  EXPECT_EQ(runs_["long"], 2);      // one of them the warm-up
   EXPECT_EQ(runs_["hopeless"], 1);  // the warm-up told
   EXPECT_GT(runs_["short"], 20);
   EXPECT_LT(runs_["short"], 120);

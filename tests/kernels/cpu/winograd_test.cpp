@@ -11,8 +11,8 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/isa_tables.h"
 #include "core/parallel.h"
+#include "kernels/cpu/isa_tables.h"
 
 TRIFOLD_TEST_TABLES(WinogradLoops, winograd_loops)
 

@@ -5,11 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.h"
+#include "core/philox.h"
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/conv2d.h"
 #include "kernels/ops/shape_ops.h"
-#include "core/error.h"
-#include "core/philox.h"
 #include "support/op_cases.h"
 
 namespace trifold::test {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/ops/batch_norm.h"
 #include "core/philox.h"
+#include "kernels/ops/batch_norm.h"
 #include "support/op_runner.h"
 
 namespace trifold::test {

@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "parallel/processes/wait_board.h"
 #include "core/error.h"
 #include "core/philox.h"
+#include "parallel/processes/wait_board.h"
 
 namespace trifold {
 namespace {

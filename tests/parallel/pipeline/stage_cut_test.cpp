@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.h"
 #include "kernels/ops/collective.h"
 #include "layers/network.h"
 #include "runtime/config/job.h"
-#include "core/error.h"
 #include "support/networks.h"
 
 namespace trifold {

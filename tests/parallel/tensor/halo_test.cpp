@@ -8,10 +8,10 @@
 
 #include <gtest/gtest.h>
 
+#include "core/philox.h"
 #include "kernels/backend.h"
 #include "layers/row_window.h"
 #include "parallel/rank_groups.h"
-#include "core/philox.h"
 
 namespace trifold::test {
 namespace {

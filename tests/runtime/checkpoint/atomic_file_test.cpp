@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/checkpoint/temporary_directory.h"
 #include "core/error.h"
+#include "runtime/checkpoint/temporary_directory.h"
 
 namespace trifold {
 namespace {

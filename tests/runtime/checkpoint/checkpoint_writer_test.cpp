@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/checkpoint/temporary_directory.h"
 #include "core/error.h"
+#include "runtime/checkpoint/temporary_directory.h"
 
 namespace trifold {
 namespace {

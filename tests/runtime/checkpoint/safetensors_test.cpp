@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/error.h"
 #include "runtime/checkpoint/python.h"
 #include "runtime/checkpoint/temporary_directory.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "core/error.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/safetensors_index.h"
 #include "runtime/checkpoint/temporary_directory.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -29,7 +29,7 @@ Job dropout_job(const std::string& plan) {
 
 using Values = std::vector<std::vector<float>>;
 
-Values values_of(const FoldedModel& model) {
+Values values_of(const ParallelModel& model) {
   Values values;
   for (const ServedTensor& tensor : model.served_tensors()) {
     values.emplace_back(static_cast<std::size_t>(tensor.elements));
@@ -42,7 +42,7 @@ Values values_of(const FoldedModel& model) {
 struct SingleRun {
   explicit SingleRun(int steps) {
     const Job job = dropout_job("");
-    FoldedModel model(job);
+    ParallelModel model(job);
     model.initialize(job.train.seed);
     first = values_of(model);
     const auto loader = make_training_loader(job, open_split(job, Split::train), 0, 0);

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.h"
 #include "kernels/ops/activation.h"
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/collective.h"
@@ -13,7 +14,6 @@
 #include "kernels/ops/optimizer.h"
 #include "kernels/ops/pooling.h"
 #include "kernels/ops/shape_ops.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/train/folded_model.h"
 #include "runtime/train/job_data.h"
+#include "runtime/train/parallel_model.h"
 #include "support/folding.h"
 #include "support/networks.h"
 
@@ -50,14 +50,14 @@ TEST(ClassWeights, WhatIsUpdatedApartIsAveragedApart) {
   FoldOptions half;
   half.batch = 8;
   const Job half_job = fold_job(with_weights(small_tutorial()), {}, half);
-  FoldedModel alone(half_job);
+  ParallelModel alone(half_job);
   alone.initialize(3);
   const double mean = (step_fold(alone, half_job, 0, 0) + step_fold(alone, half_job, 1, 0)) / 2;
   const PlanConfig local{.dp = 2, .sync = {.kind = GradientSync::Kind::local_sgd, .period = 2}};
   const PlanConfig pipedream{.pp = 2, .schedule = "pipedream", .micro_batches = 2};
   for (const PlanConfig& plan : {local, pipedream}) {
     const Job job = fold_job(with_weights(small_tutorial()), plan, {});
-    FoldedModel model(job);
+    ParallelModel model(job);
     model.initialize(3);
     EXPECT_NEAR(step_fold(model, job, 0, 0), mean, 1e-5 * mean);
   }
@@ -70,7 +70,7 @@ TEST(ClassWeights, OfABatchThatWeighsNothingTheLossIsZero) {
 }
 
 Score score_of(const Job& job) {
-  FoldedModel model(job);
+  ParallelModel model(job);
   model.initialize(3);
   const auto loader = make_evaluation_loader(job, open_split(job, Split::test), model.batch_share());
   return model.evaluate(*loader, nullptr);

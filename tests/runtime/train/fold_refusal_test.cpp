@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 #include "support/folding.h"
 #include "support/networks.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 std::string refusal(const NetworkSpec& network, const PlanConfig& plan, FoldOptions options = {}) {
   try {
-    FoldedModel model(fold_job(network, plan, options));
+    ParallelModel model(fold_job(network, plan, options));
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::input);
     return error.what();

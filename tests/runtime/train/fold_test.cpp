@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/ops/collective.h"
 #include "core/error.h"
-#include "runtime/train/folded_model.h"
+#include "kernels/ops/collective.h"
 #include "runtime/train/model_options.h"
+#include "runtime/train/parallel_model.h"
 #include "support/folding.h"
 #include "support/networks.h"
 
@@ -139,7 +139,7 @@ class Fold : public ::testing::TestWithParam<std::tuple<NamedNetwork, NamedPlan>
   // Splits by name fit a network or they do not: refusals have a test of their own.
   bool fits() const {
     try {
-      FoldedModel model(fold_job(net().make(), named().plan, options()));
+      ParallelModel model(fold_job(net().make(), named().plan, options()));
       return true;
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("plan."), std::string::npos) << error.what();
@@ -218,7 +218,7 @@ TEST(FoldedBatchNorm, GroupsMaySpanReplicas) {
 // --- buckets
 
 // Sums of gradients, in order: 's' begun aside, 'j' joined, 'a' made at once.
-std::string sums_of(const FoldedModel& model) {
+std::string sums_of(const ParallelModel& model) {
   std::string order;
   for (const Node& node : model.chunks(0).front()->training().program().graph.nodes) {
     if (node.layer >= 0) continue;  // a layer's are batch norm's
@@ -229,13 +229,13 @@ std::string sums_of(const FoldedModel& model) {
 }
 
 TEST(FoldedBuckets, AreAddedUpAsideWhereTheJobNamesTheirSize) {
-  EXPECT_EQ(sums_of(FoldedModel(fold_job(small_vgg(), {.dp = 2}, {}))), "a");
-  const std::string order = sums_of(FoldedModel(fold_job(small_vgg(), {.dp = 2, .bucket_bytes = 2000}, {})));
+  EXPECT_EQ(sums_of(ParallelModel(fold_job(small_vgg(), {.dp = 2}, {}))), "a");
+  const std::string order = sums_of(ParallelModel(fold_job(small_vgg(), {.dp = 2, .bucket_bytes = 2000}, {})));
   EXPECT_GT(order.size(), 4U);
   EXPECT_EQ(order, std::string(order.size() - 1, 's') + 'j');
   FoldOptions accumulates;
   accumulates.accumulate = 2;
-  EXPECT_EQ(sums_of(FoldedModel(fold_job(small_vgg(), {.dp = 2, .bucket_bytes = 2000}, accumulates))), "a")
+  EXPECT_EQ(sums_of(ParallelModel(fold_job(small_vgg(), {.dp = 2, .bucket_bytes = 2000}, accumulates))), "a")
       << "a micro-batch's gradients are not the update's";
 }
 
@@ -405,7 +405,7 @@ TEST(FoldedOptimizer, SkipsTheSameUpdatesWithALossScaleTooLarge) {
 // --- stages
 
 std::vector<int> stages_of(const Job& job) {
-  return FoldedModel(job).plan().layers_of_part;
+  return ParallelModel(job).plan().layers_of_part;
 }
 
 TEST(FoldedStages, AreCutWhereThePlanSays) {
@@ -425,7 +425,7 @@ TEST(FoldedStages, StayWithinTheMemoryLimit) {
   job.train.batch = 4096;
   const auto stages = [&](std::int64_t limit) {
     job.train.memory_limit_bytes = limit;
-    return plan_fold(job, model_options(job)).layers_of_part;
+    return make_parallel_plan(job, model_options(job)).layers_of_part;
   };
   const std::vector<int> fastest = stages(std::int64_t{1} << 40);
   std::vector<int> leaner = fastest;
@@ -433,7 +433,7 @@ TEST(FoldedStages, StayWithinTheMemoryLimit) {
     leaner = stages(limit);
   EXPECT_NE(leaner, fastest);
   job.train.memory_limit_bytes = 1000;
-  EXPECT_THROW(FoldedModel{job}, Error);
+  EXPECT_THROW(ParallelModel{job}, Error);
 }
 
 // What NCCL relies on: on a route both sides have the messages in one order, after all that the compiler does.
@@ -442,7 +442,7 @@ TEST(FoldedPipeline, MessagesOfARouteAreReceivedInTheOrderTheyAreSent) {
     for (const PlanConfig& plan : {pipeline(2, "1f1b"), pipeline(3, "zero-bubble"), pipeline(4, "gpipe"),
                                    pipeline(2, "interleaved", 2), pipeline(2, "interleaved", 4)}) {
       SCOPED_TRACE(net.name + " " + plan.schedule + " " + std::to_string(plan.pp * plan.chunks));
-      FoldedModel model(fold_job(net.make(), plan, {}));
+      ParallelModel model(fold_job(net.make(), plan, {}));
       std::map<int, std::vector<int>> sent, received;  // tags by route
       for (int rank = 0; rank < plan.pp; ++rank)
         for (const auto& chunk : model.chunks(rank))

@@ -7,9 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include "parallel/servers/updates/slice_update.h"
 #include "core/error.h"
-#include "runtime/train/folded_model.h"
+#include "parallel/servers/updates/slice_update.h"
+#include "runtime/train/parallel_model.h"
 #include "support/allocation_counter.h"
 #include "support/folding.h"
 #include "support/networks.h"
@@ -22,7 +22,7 @@ namespace {
 // fused products where the processor has them). A last bit is enough for an activation near 0 to change sides.
 class SgdExchange : public ParameterExchange {
  public:
-  explicit SgdExchange(const FoldedModel& model) : served(model.served_tensors()) {
+  explicit SgdExchange(const ParallelModel& model) : served(model.served_tensors()) {
     for (const ServedTensor& tensor : served) {
       values.emplace_back(static_cast<std::size_t>(tensor.elements));
       model.read(static_cast<int>(values.size()) - 1, values.back());
@@ -87,7 +87,7 @@ TEST_P(ParameterExchangeUnder, SgdElsewhereIsSgdHere) {
     ASSERT_NE(named.plan.split.size(), 0U) << error.what();
     GTEST_SKIP() << "the split does not fit this network: " << error.what();
   }
-  FoldedModel model(job, nullptr, Updates::elsewhere);
+  ParallelModel model(job, nullptr, Updates::elsewhere);
   model.initialize(3);
   SgdExchange servers(model);
   for (std::size_t i = 0; i < servers.values.size(); ++i)
@@ -123,7 +123,7 @@ TEST(ParameterExchange, GivesWeightsToLayersInBf16) {
   for (const PlanConfig& plan : {PlanConfig{}, PlanConfig{.tp = 2}}) {
     const Job job = fold_job(small_vgg(), plan, options);
     const FoldRun here = run_fold(job, kServedSteps, kServedRate);
-    FoldedModel model(job, nullptr, Updates::elsewhere);
+    ParallelModel model(job, nullptr, Updates::elsewhere);
     model.initialize(3);
     SgdExchange servers(model);
     model.exchange_with(&servers);
@@ -140,7 +140,7 @@ TEST(ParameterExchange, GivesWeightsToLayersInBf16) {
 TEST(ParameterExchangeOrder, IsThatOfTheForwardAndTheBackwardPass) {
   for (const std::int64_t accumulate : {1, 2}) {
     const Job job = fold_job(small_mobilenet(), {}, plain_sgd(accumulate));
-    FoldedModel model(job, nullptr, Updates::elsewhere);
+    ParallelModel model(job, nullptr, Updates::elsewhere);
     model.initialize(3);
     SgdExchange servers(model);
     model.exchange_with(&servers);
@@ -166,7 +166,7 @@ TEST(ParameterExchangeOrder, IsThatOfTheForwardAndTheBackwardPass) {
 // Looks at the model while it is called.
 class WatchingExchange final : public SgdExchange {
  public:
-  explicit WatchingExchange(const FoldedModel& model) : SgdExchange(model), model_(model) {}
+  explicit WatchingExchange(const ParallelModel& model) : SgdExchange(model), model_(model) {}
 
   bool need_parameter(int tensor, std::span<float> fill) override {
     const std::vector<double>& seconds = model_.chunks(0).front()->training().node_seconds();
@@ -187,12 +187,12 @@ class WatchingExchange final : public SgdExchange {
   std::vector<float> first_layer_at_first_call = {};
 
  private:
-  const FoldedModel& model_;
+  const ParallelModel& model_;
 };
 
 TEST(ParameterExchangeOrder, LeavesTimeToTravelWhileTheStepGoesOn) {
   const Job job = fold_job(small_vgg(), {}, plain_sgd());
-  FoldedModel model(job, nullptr, Updates::elsewhere);
+  ParallelModel model(job, nullptr, Updates::elsewhere);
   model.initialize(3);
   WatchingExchange servers(model);
   model.exchange_with(&servers);
@@ -211,7 +211,7 @@ TEST(ParameterExchangeOrder, LeavesTimeToTravelWhileTheStepGoesOn) {
 TEST(ParameterExchange, AllocatesNothingInASteadyStep) {
   for (const PlanConfig& plan : {PlanConfig{}, PlanConfig{.tp = 2}, PlanConfig{.pp = 2, .micro_batches = 4}}) {
     const Job job = fold_job(small_resnet(), plan, plain_sgd());
-    FoldedModel model(job, nullptr, Updates::elsewhere);
+    ParallelModel model(job, nullptr, Updates::elsewhere);
     model.initialize(3);
     const auto allocations = [&] {
       for (int step = 0; step < 2; ++step) step_fold(model, job, step, 0);
@@ -240,7 +240,7 @@ class KeepingExchange final : public ParameterExchange {
 TEST(ParameterExchange, MayLeaveTheModelWhatItHas) {
   for (const PlanConfig& plan : {PlanConfig{}, PlanConfig{.tp = 2}}) {
     const Job job = fold_job(small_vgg(), plan, plain_sgd());
-    FoldedModel model(job, nullptr, Updates::elsewhere);
+    ParallelModel model(job, nullptr, Updates::elsewhere);
     model.initialize(3);
     const std::vector<double> untouched = train_fold(model, job, 2, 0);
     KeepingExchange keeps;
@@ -264,7 +264,7 @@ TEST(ParameterExchange, EndsTheStepOfAllRanksWhenItFails) {
   for (const PlanConfig& plan :
        {PlanConfig{}, PlanConfig{.dp = 2}, PlanConfig{.tp = 2}, PlanConfig{.pp = 2, .micro_batches = 4}}) {
     const Job job = fold_job(small_vgg(), plan, plain_sgd());
-    FoldedModel model(job, nullptr, Updates::elsewhere);
+    ParallelModel model(job, nullptr, Updates::elsewhere);
     model.initialize(3);
     FailingExchange fails;
     model.exchange_with(&fails);

@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/checkpoint/temporary_directory.h"
 #include "core/error.h"
-#include "runtime/train/folded_model.h"
+#include "runtime/checkpoint/temporary_directory.h"
+#include "runtime/train/parallel_model.h"
 #include "support/folding.h"
 #include "support/networks.h"
 
@@ -31,7 +31,7 @@ FoldOptions of_batch(std::int64_t batch) {
 
 using Tensors = std::map<std::string, std::vector<float>>;
 
-Tensors tensors_of(const FoldedModel& model, Model::Contents contents) {
+Tensors tensors_of(const ParallelModel& model, Model::Contents contents) {
   Tensors tensors;
   const Model::Snapshot snapshot = model.snapshot(contents);
   for (const NamedTensor& tensor : snapshot.tensors()) {
@@ -42,7 +42,7 @@ Tensors tensors_of(const FoldedModel& model, Model::Contents contents) {
   return tensors;
 }
 
-int stage_of_tensor(const FoldedModel& pipeline, const std::string& name) {
+int stage_of_tensor(const ParallelModel& pipeline, const std::string& name) {
   for (int stage = 0; stage < pipeline.plan().mesh.pipeline; ++stage)
     for (const Parameter& parameter : pipeline.chunks(stage).front()->training().program().graph.parameters)
       if (parameter.name == name) return stage;
@@ -55,11 +55,11 @@ TEST(Pipedream, IsWhatItsOrderOfUpdatesSays) {
   for (const int stages : {2, 3}) {
     SCOPED_TRACE(stages);
     const Job job = fold_job(small_tutorial(), pipedream(stages), of_batch(4 * kMicroBatches));
-    FoldedModel pipeline(job);
+    ParallelModel pipeline(job);
     pipeline.initialize(3);
 
     const Job one_job = fold_job(small_tutorial(), {}, of_batch(4));
-    FoldedModel one(one_job);
+    ParallelModel one(one_job);
     one.initialize(3);
     std::vector<Tensors> versions = {tensors_of(one, Model::Contents::model)};  // by updates
     double loss = 0;
@@ -121,7 +121,7 @@ TEST(Pipedream, RefusesWhatNeedsAllStagesAtOnce) {
     FoldOptions options;
     options.optimizer.clip_norm = clip_norm;
     try {
-      FoldedModel model(fold_job(small_tutorial(), plan, options));
+      ParallelModel model(fold_job(small_tutorial(), plan, options));
     } catch (const Error& error) {
       return std::string(error.what());
     }

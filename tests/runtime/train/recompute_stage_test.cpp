@@ -5,9 +5,9 @@
 
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/collective.h"
-#include "runtime/train/fold_plan.h"
-#include "runtime/train/folded_model.h"
 #include "runtime/train/model_options.h"
+#include "runtime/train/parallel_model.h"
+#include "runtime/train/parallel_plan.h"
 #include "support/folding.h"
 #include "support/networks.h"
 
@@ -27,7 +27,7 @@ PlanConfig pipeline(std::int64_t stages, const std::string& schedule, std::int64
 // Stages are balanced by what they have to do: both plans are cut where the plain one would be.
 PlanConfig cut_as_it_is(const NetworkSpec& network, PlanConfig plan, const FoldOptions& options = {}) {
   const Job job = fold_job(network, plan, options);
-  const std::vector<int> layers = plan_fold(job, model_options(job)).layers_of_part;
+  const std::vector<int> layers = make_parallel_plan(job, model_options(job)).layers_of_part;
   plan.stages.assign(layers.begin(), layers.end());
   return plan;
 }
@@ -108,12 +108,12 @@ TEST(RecomputedStage, JoinsStatisticsOnce) {
 
 // --- what is repeated
 
-const Program& program_of(const FoldedModel& model, int rank) {
+const Program& program_of(const ParallelModel& model, int rank) {
   return model.chunks(rank).front()->training().program();
 }
 
-FoldedModel folded(const NetworkSpec& network, const PlanConfig& plan) {
-  return FoldedModel(fold_job(network, plan, {}));
+ParallelModel folded(const NetworkSpec& network, const PlanConfig& plan) {
+  return ParallelModel(fold_job(network, plan, {}));
 }
 
 int count_ops(const Program& program, std::string_view name, bool repeated) {
@@ -123,7 +123,7 @@ int count_ops(const Program& program, std::string_view name, bool repeated) {
 }
 
 TEST(RecomputedStage, RepeatsNoMessageNoStatisticsAndNoLoss) {
-  const FoldedModel model = folded(small_resnet(), every_stage_recomputes(pipeline(3, "gpipe")));
+  const ParallelModel model = folded(small_resnet(), every_stage_recomputes(pipeline(3, "gpipe")));
   for (int rank = 0; rank < 3; ++rank) {
     const Program& program = program_of(model, rank);
     EXPECT_GT(count_ops(program, "conv2d.forward", true), 0) << rank;
@@ -134,7 +134,7 @@ TEST(RecomputedStage, RepeatsNoMessageNoStatisticsAndNoLoss) {
 
 // While a stage waits for its gradients it has something to do.
 TEST(RecomputedStage, RepeatsBeforeItReceivesGradients) {
-  const FoldedModel model = folded(small_vgg(), every_stage_recomputes(pipeline(2, "1f1b")));
+  const ParallelModel model = folded(small_vgg(), every_stage_recomputes(pipeline(2, "1f1b")));
   const std::vector<Node>& nodes = program_of(model, 0).graph.nodes;
   const auto repeated = std::ranges::find_if(nodes, &Node::repeats_forward);
   const auto received =
@@ -148,7 +148,7 @@ TEST(RecomputedStage, RepeatsBeforeItReceivesGradients) {
 
 std::vector<bool> recomputing(const PlanConfig& plan) {
   const Job job = fold_job(small_vgg(), plan, {});
-  return plan_fold(job, model_options(job)).recomputes;
+  return make_parallel_plan(job, model_options(job)).recomputes;
 }
 
 TEST(RecomputedStage, AllAreThoseThatHoldSeveralMicroBatches) {
@@ -180,7 +180,7 @@ std::vector<int> layers_within(const NetworkSpec& network, const PlanConfig& pla
   Job job = fold_job(network, plan, {});
   job.train.batch = 4096;
   job.train.memory_limit_bytes = memory_limit;
-  return plan_fold(job, model_options(job)).layers_of_part;
+  return make_parallel_plan(job, model_options(job)).layers_of_part;
 }
 
 constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
@@ -235,8 +235,8 @@ TEST(RecomputedStage, KeepsWhatItReceivedOfEachMicroBatchAndOneSetOfActivations)
   const NetworkSpec chain = chain_of_convolutions(12);
   for (const PlanConfig& named : {pipeline(2, "gpipe"), pipeline(3, "1f1b"), pipeline(2, "interleaved", 2)}) {
     const PlanConfig plan = cut_as_it_is(chain, named);
-    const FoldedModel kept = folded(chain, plan);
-    const FoldedModel recomputed = folded(chain, every_stage_recomputes(plan));
+    const ParallelModel kept = folded(chain, plan);
+    const ParallelModel recomputed = folded(chain, every_stage_recomputes(plan));
     for (int rank = 0; rank < plan.pp; ++rank)
       for (std::size_t chunk = 0; chunk < kept.chunks(rank).size(); ++chunk) {
         SCOPED_TRACE(plan.schedule + " stage " + std::to_string(rank) + " chunk " + std::to_string(chunk));
@@ -258,8 +258,8 @@ TEST(RecomputedStage, NeverKeepsMoreThanAStageThatDoesNotRecompute) {
   for (const auto& make : {small_vgg, small_resnet, odd_network, small_tutorial})
     for (const PlanConfig& named : {pipeline(2, "gpipe"), pipeline(3, "1f1b"), pipeline(2, "interleaved", 2)}) {
       const PlanConfig plan = cut_as_it_is(make(), named);
-      const FoldedModel kept = folded(make(), plan);
-      const FoldedModel recomputed = folded(make(), every_stage_recomputes(plan));
+      const ParallelModel kept = folded(make(), plan);
+      const ParallelModel recomputed = folded(make(), every_stage_recomputes(plan));
       for (int rank = 0; rank < plan.pp; ++rank)
         for (std::size_t chunk = 0; chunk < kept.chunks(rank).size(); ++chunk) {
           SCOPED_TRACE(plan.schedule + " stage " + std::to_string(rank) + " chunk " + std::to_string(chunk));

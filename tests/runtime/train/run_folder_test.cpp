@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/checkpoint/temporary_directory.h"
 #include "core/error.h"
+#include "runtime/checkpoint/temporary_directory.h"
 
 namespace trifold {
 namespace {

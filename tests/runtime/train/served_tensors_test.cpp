@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 #include "support/folding.h"
 #include "support/networks.h"
 #include "support/served_plans.h"
@@ -20,7 +20,7 @@ std::vector<std::string> names_of(const std::vector<ServedTensor>& tensors) {
   return names;
 }
 
-std::vector<std::string> names_in_snapshot(const FoldedModel& model) {
+std::vector<std::string> names_in_snapshot(const ParallelModel& model) {
   std::vector<std::string> names;
   const Model::Snapshot snapshot = model.snapshot(Model::Contents::model);
   for (const NamedTensor& tensor : snapshot.tensors()) names.push_back(tensor.name);
@@ -28,13 +28,13 @@ std::vector<std::string> names_in_snapshot(const FoldedModel& model) {
 }
 
 TEST(ServedTensors, AreTheNetworksInItsOrderUnderEveryPlan) {
-  const FoldedModel single(fold_job(small_resnet(), {}, plain_sgd()), nullptr, Updates::elsewhere);
+  const ParallelModel single(fold_job(small_resnet(), {}, plain_sgd()), nullptr, Updates::elsewhere);
   const std::vector<ServedTensor> tensors = single.served_tensors();
   EXPECT_EQ(names_of(tensors), names_in_snapshot(single));
   for (const ServedPlan& named : served_plans()) {
     if (!named.plan.split.empty()) continue;
     const Job job = fold_job(small_resnet(), named.plan, plain_sgd(named.accumulate));
-    EXPECT_EQ(FoldedModel(job, nullptr, Updates::elsewhere).served_tensors(), tensors) << named.name;
+    EXPECT_EQ(ParallelModel(job, nullptr, Updates::elsewhere).served_tensors(), tensors) << named.name;
   }
 }
 
@@ -43,7 +43,7 @@ TEST(ServedTensors, SayWhatIsTrainedAndWhatDecays) {
   const auto ends_in = [](const std::string& name, const std::string& end) { return name.ends_with(end); };
   for (const bool all : {false, true}) {
     job.train.decay_bias = all;
-    for (const ServedTensor& tensor : FoldedModel(job).served_tensors()) {
+    for (const ServedTensor& tensor : ParallelModel(job).served_tensors()) {
       const bool statistic = tensor.name.find("running") != std::string::npos;
       const bool matrix = ends_in(tensor.name, ".weight") && tensor.name.find("bn") == std::string::npos;
       EXPECT_EQ(tensor.trained, !statistic) << tensor.name;
@@ -60,7 +60,7 @@ TEST(ServedTensors, AreWrittenToWhateverRankHasThem) {
   for (const ServedPlan& named : served_plans()) {
     if (!named.plan.split.empty() && named.name != "tp2_rows") continue;
     SCOPED_TRACE(named.name);
-    FoldedModel model(fold_job(small_vgg(), named.plan, plain_sgd(named.accumulate)));
+    ParallelModel model(fold_job(small_vgg(), named.plan, plain_sgd(named.accumulate)));
     model.initialize(3);
     const std::vector<ServedTensor> tensors = model.served_tensors();
     float next = 0;
@@ -85,7 +85,7 @@ TEST(ServedTensors, OfAStepAreItsGradientsAndStatistics) {
     if (!named.plan.split.empty()) continue;
     SCOPED_TRACE(named.name);
     const Job job = fold_job(small_resnet(), named.plan, plain_sgd(named.accumulate));
-    FoldedModel model(job, nullptr, Updates::elsewhere);
+    ParallelModel model(job, nullptr, Updates::elsewhere);
     model.initialize(3);
     step_fold(model, job, 0, 0);
     const std::vector<std::vector<float>> results = model.results();
@@ -108,7 +108,7 @@ TEST(UpdatesElsewhere, LeaveNoOptimiserNorItsState) {
   FoldOptions options = plain_sgd();
   options.optimizer.kind = OptimizerKind::adam;
   for (const PlanConfig& plan : {PlanConfig{}, PlanConfig{.dp = 2}, PlanConfig{.pp = 2, .micro_batches = 4}}) {
-    const FoldedModel model(fold_job(small_vgg(), plan, options), nullptr, Updates::elsewhere);
+    const ParallelModel model(fold_job(small_vgg(), plan, options), nullptr, Updates::elsewhere);
     const Program& program = model.chunks(0).front()->training().program();
     EXPECT_EQ(program.memory.bytes(Region::optimizer), 0U);
     for (const Node& node : program.graph.nodes) EXPECT_NE(node.op->name(), OptimizerUpdate{}.name());
@@ -120,7 +120,7 @@ TEST(UpdatesElsewhere, LeaveNoOptimiserNorItsState) {
 
 std::string refused_elsewhere(const PlanConfig& plan, const FoldOptions& options) {
   try {
-    FoldedModel model(fold_job(small_vgg(), plan, options), nullptr, Updates::elsewhere);
+    ParallelModel model(fold_job(small_vgg(), plan, options), nullptr, Updates::elsewhere);
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::input);
     return error.what();

@@ -1,7 +1,7 @@
 // A snapshot that owns its tensors stays as it is while the model trains on, and has just their bytes.
 #include <gtest/gtest.h>
 
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 #include "support/folding.h"
 #include "support/networks.h"
 
@@ -17,7 +17,7 @@ std::map<std::string, std::vector<std::byte>> bytes_of(const Model::Snapshot& sn
 
 TEST(Snapshot, ThatOwnsItsTensorsDoesNotSeeTheModelChange) {
   for (const PlanConfig& plan : {PlanConfig{}, PlanConfig{.tp = 2}, PlanConfig{.pp = 2, .micro_batches = 2}}) {
-    FoldedModel model(fold_job(small_resnet(), plan, {}));
+    ParallelModel model(fold_job(small_resnet(), plan, {}));
     model.initialize(1);
     const Model::Snapshot view = model.snapshot(Model::Contents::model_and_optimizer);
     Model::Snapshot copy = model.snapshot(Model::Contents::model_and_optimizer);

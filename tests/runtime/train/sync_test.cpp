@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 #include "support/folding.h"
 #include "support/networks.h"
 
@@ -60,7 +60,7 @@ TEST(Sync, CompressedGradientsLearnAsTheExactOnesDo) {
     FoldOptions given;
     given.steps = 60;
     const Job job = fold_job(small_tutorial(), {.dp = 2, .sync = sync}, given);
-    FoldedModel model(job);
+    ParallelModel model(job);
     model.initialize(3);
     double loss = 0;
     for (int epoch = 0; epoch < 60; ++epoch) loss = train_fold(model, job, 1, 0.1).back();
@@ -88,7 +88,7 @@ TEST(LocalSgd, NormalizesOnOneReplicaOnly) {
   FoldOptions given;
   given.bn_group = 16;
   try {
-    FoldedModel model(fold_job(small_resnet(), {.dp = 2, .sync = {.kind = Kind::local_sgd}}, given));
+    ParallelModel model(fold_job(small_resnet(), {.dp = 2, .sync = {.kind = Kind::local_sgd}}, given));
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("the largest group that works is 8"), std::string::npos) << error.what();

@@ -6,7 +6,7 @@
 
 #include "kernels/ops/collective.h"
 #include "runtime/checkpoint/temporary_directory.h"
-#include "runtime/train/folded_model.h"
+#include "runtime/train/parallel_model.h"
 #include "support/folding.h"
 #include "support/networks.h"
 
@@ -26,19 +26,19 @@ Job sharded_job(int stage) {
   return fold_job(small_vgg(), {.dp = kReplicas, .zero = stage, .bucket_bytes = 4096}, with_momentum());
 }
 
-FoldedModel sharded(int stage) {
-  return FoldedModel(sharded_job(stage));
+ParallelModel sharded(int stage) {
+  return ParallelModel(sharded_job(stage));
 }
 
-const Program& program_of(const FoldedModel& model) {
+const Program& program_of(const ParallelModel& model) {
   return model.chunks(0).front()->training().program();
 }
 
 TEST(Zero, KeepsTheStatesPartThatTheFormulasSay) {
-  const FoldedModel whole = sharded(0);
+  const ParallelModel whole = sharded(0);
   const auto parameters = program_of(whole).memory.bytes(Region::parameters);
   for (const int stage : {1, 2, 3}) {
-    const FoldedModel model = sharded(stage);
+    const ParallelModel model = sharded(stage);
     const Program& program = program_of(model);
     EXPECT_GT(program.flat.buckets.size(), 3U);
     // Each bucket is rounded up to parts of whole cache lines.
@@ -56,7 +56,7 @@ TEST(Zero, KeepsTheStatesPartThatTheFormulasSay) {
 // A ring's: two passes over the parameters, and a third where they are gathered for backward work too.
 TEST(Zero, SendsAsMuchAsAnAllReduceUntilParametersAreGatheredTwice) {
   for (const int stage : {0, 1, 2, 3}) {
-    const FoldedModel model = sharded(stage);
+    const ParallelModel model = sharded(stage);
     const Program& program = program_of(model);
     double sent = 0;
     for (const Node& node : program.graph.nodes) {
@@ -105,14 +105,14 @@ TEST(Zero, TrainsStagesWithoutParameters) {
 TEST(Zero, CheckpointsKnowNoStage) {
   const testing::TemporaryDirectory folder;
   const auto file = folder.path() / "state.safetensors";
-  const auto state = [](const FoldedModel& model) {
+  const auto state = [](const ParallelModel& model) {
     std::map<std::string, std::vector<std::byte>> tensors;
     const Model::Snapshot snapshot = model.snapshot(Model::Contents::model_and_optimizer);
     for (const NamedTensor& tensor : snapshot.tensors())
       tensors[tensor.name].assign(tensor.data.begin(), tensor.data.end());
     return tensors;
   };
-  FoldedModel writer = sharded(3);
+  ParallelModel writer = sharded(3);
   writer.initialize(3);
   train_fold(writer, sharded_job(3), 3, 0.02);
   const auto written = state(writer);
@@ -120,7 +120,7 @@ TEST(Zero, CheckpointsKnowNoStage) {
   write_safetensors(file, writer.snapshot(Model::Contents::model_and_optimizer).tensors(), {});
   for (const PlanConfig& plan : {PlanConfig{}, PlanConfig{.dp = 2, .zero = 1}, PlanConfig{.dp = 4, .zero = 2},
                                  PlanConfig{.dp = 2, .zero = 3}, PlanConfig{.dp = 2, .pp = 2, .zero = 3}}) {
-    FoldedModel reader(fold_job(small_vgg(), plan, with_momentum()));
+    ParallelModel reader(fold_job(small_vgg(), plan, with_momentum()));
     reader.load(SafetensorsFile(file), Model::Contents::model_and_optimizer);
     EXPECT_EQ(state(reader), written);
   }

@@ -3,9 +3,9 @@
 // (offset, part), where `part` loads and stores a whole vector or the end of a row. For *.isa.cpp files only.
 #pragma once
 
+#include "core/parallel.h"
 #include "kernels/cpu/simd/channel_view.h"
 #include "kernels/cpu/simd/vec.h"
-#include "core/parallel.h"
 
 #define TRIFOLD_INLINE __attribute__((always_inline))
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/simd/channel_view.h"
 #include "core/parallel.h"
+#include "kernels/cpu/simd/channel_view.h"
 
 namespace trifold::cpu {
 

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
+#include "core/parallel.h"
 #include "kernels/cpu/simd/channel_view.h"
 #include "kernels/ops/pooling.h"
-#include "core/parallel.h"
 
 namespace trifold::cpu {
 

@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "kernels/cpu/simd/vec.h"
 #include "core/philox.h"
+#include "kernels/cpu/simd/vec.h"
 
 namespace trifold::cpu::TRIFOLD_ISA {
 

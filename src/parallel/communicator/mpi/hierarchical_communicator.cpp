@@ -1,8 +1,8 @@
 #include "parallel/communicator/mpi/hierarchical_communicator.h"
 
+#include "core/error.h"
 #include "parallel/communicator/local_communicator.h"
 #include "parallel/communicator/mpi/hierarchical_group.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "core/error.h"
 #include "parallel/communicator/mpi/hierarchical_communicator.h"
 #include "parallel/communicator/mpi/mpi_communicator.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

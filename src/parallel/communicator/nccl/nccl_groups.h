@@ -24,10 +24,10 @@
 #include <map>
 #include <vector>
 
+#include "core/cuda/cuda_device.h"
 #include "kernels/device_groups.h"
 #include "parallel/communicator/nccl/nccl_link.h"
 #include "parallel/rank_groups.h"
-#include "core/cuda/cuda_device.h"
 
 namespace trifold::cuda {
 

@@ -1,11 +1,11 @@
 // The library's one export: the GPUs of this machine, or why there are none to use.
 #include <memory>
 
+#include "core/cuda/cuda_recorder.h"
+#include "core/cuda/nvtx_range.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/gpu_plugin.h"
 #include "parallel/communicator/nccl/nccl_groups.h"
-#include "core/cuda/cuda_recorder.h"
-#include "core/cuda/nvtx_range.h"
 
 namespace trifold::cuda {
 

@@ -4,12 +4,12 @@
 
 #include <utility>
 
+#include "core/philox.h"
 #include "kernels/cuda/top_k.h"
-#include "parallel/data/cuda/gradient_passes.h"
-#include "parallel/data/cuda/low_rank.h"
 #include "parallel/communicator/nccl/nccl_kernel.h"
 #include "parallel/communicator/nccl/ordered_sum.h"
-#include "core/philox.h"
+#include "parallel/data/cuda/gradient_passes.h"
+#include "parallel/data/cuda/low_rank.h"
 
 namespace trifold::cuda {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/ops/gradient_exchange.h"
 #include "core/cuda/cuda_device.h"
+#include "kernels/ops/gradient_exchange.h"
 
 namespace trifold::cuda {
 

@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/error.h"
 #include "parallel/servers/audit/audit_log.h"
 #include "parallel/servers/json_fields.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

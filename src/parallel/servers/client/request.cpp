@@ -36,15 +36,15 @@ Payload join(std::span<const Payload> parts) {
   return Payload::own(std::move(joined));
 }
 
-Placement placement_of(const View& view, const std::vector<ServedTensor>& tensors, const std::vector<Slice>& slices) {
-  Placement placement{.view = view, .owner = {}};
+SlicePlacement placement_of(const View& view, const std::vector<ServedTensor>& tensors, const std::vector<Slice>& slices) {
+  SlicePlacement placement{.view = view, .owner = {}};
   if (view.servers.empty()) return placement;
   for (const SlicePlace& place : place_slices(tensors, slices, view.server_ids()))
     placement.owner.push_back(place.primary);
   return placement;
 }
 
-std::vector<AddressedRequest> split_by_server(Request request, const Placement& placement) {
+std::vector<AddressedRequest> split_by_server(Request request, const SlicePlacement& placement) {
   std::vector<AddressedRequest> split;
   const auto owner = [&](const SliceWork& item) { return placement.owner[static_cast<std::size_t>(item.slice)]; };
   if (!request.work.empty())

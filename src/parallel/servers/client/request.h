@@ -83,18 +83,18 @@ struct Request {
 };
 
 // The servers that own the slices of a model.
-struct Placement {
+struct SlicePlacement {
   View view;
   std::vector<int> owner;  // by slice: index into view.servers; empty: nobody serves
 };
-Placement placement_of(const View& view, const std::vector<ServedTensor>& tensors, const std::vector<Slice>& slices);
+SlicePlacement placement_of(const View& view, const std::vector<ServedTensor>& tensors, const std::vector<Slice>& slices);
 
 struct AddressedRequest {
   int server = 0;
   Request request;
 };
 // One request a server, of slices in their order.
-std::vector<AddressedRequest> split_by_server(Request request, const Placement& placement);
+std::vector<AddressedRequest> split_by_server(Request request, const SlicePlacement& placement);
 
 Message message_of(const Request& request, std::uint64_t id, std::int64_t epoch);
 

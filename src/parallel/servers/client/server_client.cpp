@@ -18,13 +18,13 @@ constexpr std::int64_t kFetchElements = 1024 * 1024;  // likewise; with states i
 constexpr std::size_t kPushMessages = 32;             // about so many to each server bring a model, within these bounds
 constexpr std::size_t kLeastGroup = std::size_t{64} << 10;
 constexpr std::size_t kMostGroup = std::size_t{256} << 10;
-constexpr int kTakenAtOnce = 256;                   // messages, before the compute threads' wishes are looked at
+constexpr int kTakenAtOnce = 256;                   // messages, before the compute threads' calls are looked at
 constexpr std::chrono::milliseconds kAskAgain{20};  // for the status, while slices are on their way to their servers
 
 }  // namespace
 
-struct ServerClient::Parts {
-  explicit Parts(ServerClientOptions given)
+struct ServerClient::Impl {
+  explicit Impl(ServerClientOptions given)
       : options(std::move(given)),
         slices(cut_into_slices(options.tensors, options.slice_elements)),
         board(options.shards, options.unanswered_clocks),
@@ -48,8 +48,8 @@ struct ServerClient::Parts {
 
   // --- the thread
 
-  struct Wishes {
-    std::vector<std::shared_ptr<const Placement>> views;
+  struct PendingCalls {
+    std::vector<std::shared_ptr<const SlicePlacement>> views;
     std::vector<Request> requests;
     std::vector<MemberInfo> managers;
     std::vector<nlohmann::json> reports;
@@ -68,10 +68,10 @@ struct ServerClient::Parts {
   }
 
   bool serve() {
-    Wishes wanted;
+    PendingCalls wanted;
     {
       const std::lock_guard lock(mutex);
-      wanted = std::exchange(wishes, {});
+      wanted = std::exchange(pending, {});
     }
     if (wanted.stop) return false;
     for (auto& view : wanted.views) exchange.follow(std::move(view));
@@ -92,14 +92,14 @@ struct ServerClient::Parts {
     return true;
   }
 
-  template <class Wish>
-  void wish(Wish&& add) {
+  template <class Add>
+  void enqueue(Add&& add) {
     bool first = false;
     {
       const std::lock_guard lock(mutex);
-      const bool known = wishes.any();  // the thread was told of those, and takes all
-      add(wishes);
-      first = !known && wishes.any();
+      const bool known = pending.any();  // the thread was told of those, and takes all
+      add(pending);
+      first = !known && pending.any();
     }
     if (first) mailbox.wake();
   }
@@ -108,25 +108,25 @@ struct ServerClient::Parts {
     board.fail_all(Refused("stopped", why));
     const std::lock_guard once(stop_mutex);
     if (!thread.joinable()) return;
-    wish([](Wishes& all) { all.stop = true; });
+    enqueue([](PendingCalls& all) { all.stop = true; });
     thread.join();
   }
 
   // --- what becomes requests
 
   // Which server it is decides only what travels together: the exchange looks again.
-  static int server_of(const Placement* placement, std::size_t slice) {
+  static int server_of(const SlicePlacement* placement, std::size_t slice) {
     return placement != nullptr && !placement->owner.empty() ? placement->owner[slice] : 0;
   }
 
   // Long messages cost less; the first that are whole are answered while the rest still goes.
-  std::size_t group_bytes(const Placement* to) const {
+  std::size_t group_bytes(const SlicePlacement* to) const {
     if (options.group_bytes > 0) return options.group_bytes;
     const std::size_t servers = to == nullptr ? 1 : std::max<std::size_t>(1, to->view.servers.size());
     return std::clamp(model_bytes / (kPushMessages * servers), kLeastGroup, kMostGroup);
   }
 
-  std::shared_ptr<const Placement> current_placement() {
+  std::shared_ptr<const SlicePlacement> current_placement() {
     const std::lock_guard lock(mutex);
     return placement;
   }
@@ -139,7 +139,7 @@ struct ServerClient::Parts {
 
   // One request for about so many elements of one server.
   void ask(const Request& like, std::vector<SliceWork> work, std::int64_t elements) {
-    wish([&](Wishes& all) {
+    enqueue([&](PendingCalls& all) {
       groups.close_all(all.requests);
       std::map<int, std::pair<Request, std::int64_t>> open;  // by server
       for (SliceWork& item : work) {
@@ -169,94 +169,94 @@ struct ServerClient::Parts {
   const BytePool pool = BytePool();  // of pushes
 
   std::mutex mutex;  // of what follows
-  std::shared_ptr<const Placement> placement;
+  std::shared_ptr<const SlicePlacement> placement;
   PushGroups groups;
-  Wishes wishes;
+  PendingCalls pending;
 
   std::mutex stop_mutex;  // of the thread's end
   std::thread thread;
 };
 
-ServerClient::ServerClient(ServerClientOptions options) : parts_(std::make_unique<Parts>(std::move(options))) {}
+ServerClient::ServerClient(ServerClientOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 
 ServerClient::~ServerClient() {
   stop();
 }
 
 const std::vector<Slice>& ServerClient::slices() const {
-  return parts_->slices;
+  return impl_->slices;
 }
 
 void ServerClient::set_view(const View& view) {
-  auto placement = std::make_shared<const Placement>(placement_of(view, parts_->options.tensors, parts_->slices));
-  parts_->wish([&](Parts::Wishes& all) {
-    if (parts_->placement && parts_->placement->view.version >= view.version) return;
-    parts_->placement = placement;
+  auto placement = std::make_shared<const SlicePlacement>(placement_of(view, impl_->options.tensors, impl_->slices));
+  impl_->enqueue([&](Impl::PendingCalls& all) {
+    if (impl_->placement && impl_->placement->view.version >= view.version) return;
+    impl_->placement = placement;
     all.views.push_back(placement);
   });
 }
 
 ServerTicket ServerClient::push(const PushArgs& args, std::span<const float> values) {
-  Parts& parts = *parts_;
-  const auto [first, last] = parts.slices_of(args.tensor);
-  const ServedTensor& tensor = parts.options.tensors[static_cast<std::size_t>(args.tensor)];
+  Impl& impl = *impl_;
+  const auto [first, last] = impl.slices_of(args.tensor);
+  const ServedTensor& tensor = impl.options.tensors[static_cast<std::size_t>(args.tensor)];
   TRIFOLD_CHECK(static_cast<std::int64_t>(values.size()) == tensor.elements, "{} has {} elements, not {}", tensor.name,
                 tensor.elements, values.size());
-  TRIFOLD_CHECK(args.shard >= 0 && args.shard < parts.options.shards, "shard {}", args.shard);
+  TRIFOLD_CHECK(args.shard >= 0 && args.shard < impl.options.shards, "shard {}", args.shard);
   if (first == last) return {};
-  if (parts.board.must_wait(args.shard, args.clock)) flush();
-  const ServerTicket ticket = parts.board.open_push(args.shard, args.clock, static_cast<int>(last - first));
+  if (impl.board.must_wait(args.shard, args.clock)) flush();
+  const ServerTicket ticket = impl.board.open_push(args.shard, args.clock, static_cast<int>(last - first));
   // A running statistic is averaged: all of it, as it is.
-  const CodecOptions codec = tensor.trained ? parts.options.codec : CodecOptions{};
+  const CodecOptions codec = tensor.trained ? impl.options.codec : CodecOptions{};
   const bool exact = !codec.half && codec.keep >= 1;
   const Request like{
       .kind = MessageKind::push, .shard = args.shard, .clock = args.clock, .weight = args.weight, .rate = args.rate};
-  const std::shared_ptr<const Placement> placement = parts.current_placement();
-  const std::size_t enough = parts.group_bytes(placement.get());
+  const std::shared_ptr<const SlicePlacement> placement = impl.current_placement();
+  const std::size_t enough = impl.group_bytes(placement.get());
   std::map<int, PushGroup> groups;  // by server
   for (std::size_t i = first; i < last; ++i) {
-    const Slice& slice = parts.slices[i];
+    const Slice& slice = impl.slices[i];
     const std::span<const float> of_slice =
         values.subspan(static_cast<std::size_t>(slice.begin), static_cast<std::size_t>(slice.elements()));
-    std::vector<float>& left = parts.left[static_cast<std::size_t>(args.shard)][i];
+    std::vector<float>& left = impl.left[static_cast<std::size_t>(args.shard)][i];
     if (!exact && left.empty()) left.resize(of_slice.size());
-    const int server = Parts::server_of(placement.get(), i);
+    const int server = Impl::server_of(placement.get(), i);
     auto found = groups.find(server);
     if (found == groups.end()) {
       const std::size_t room = codec.keep < 1 ? 0 : std::min(enough, (last - i) * encoded_bytes(of_slice.size()));
-      found = groups.try_emplace(server, like, parts.pool, room + encoded_bytes(of_slice.size())).first;
+      found = groups.try_emplace(server, like, impl.pool, room + encoded_bytes(of_slice.size())).first;
     }
     found->second.add({.slice = static_cast<int>(i), .ticket = ticket},
                       [&](std::vector<std::byte>& bytes) { encode(of_slice, left, codec, bytes); });
     if (found->second.size() < enough) continue;
-    parts.wish([request = std::move(found->second).close()](Parts::Wishes& all) mutable {
+    impl.enqueue([request = std::move(found->second).close()](Impl::PendingCalls& all) mutable {
       all.requests.push_back(std::move(request));
     });
     groups.erase(found);
   }
-  parts.wish([&](Parts::Wishes& all) {
-    for (auto& [server, group] : groups) parts.groups.add(server, std::move(group), enough, all.requests);
+  impl.enqueue([&](Impl::PendingCalls& all) {
+    for (auto& [server, group] : groups) impl.groups.add(server, std::move(group), enough, all.requests);
   });
   return ticket;
 }
 
 void ServerClient::flush() {
-  parts_->wish([this](Parts::Wishes& all) { parts_->groups.close_all(all.requests); });
+  impl_->enqueue([this](Impl::PendingCalls& all) { impl_->groups.close_all(all.requests); });
 }
 
 std::vector<ServerTicket> ServerClient::pull(int shard, std::int64_t clock, std::span<const PullInto> wanted) {
-  Parts& parts = *parts_;
-  parts.board.check();
+  Impl& impl = *impl_;
+  impl.board.check();
   std::vector<ServerTicket> tickets;
   std::vector<SliceWork> work;
   for (const PullInto& into : wanted) {
-    const auto [first, last] = parts.slices_of(into.tensor);
-    const ServedTensor& tensor = parts.options.tensors[static_cast<std::size_t>(into.tensor)];
+    const auto [first, last] = impl.slices_of(into.tensor);
+    const ServedTensor& tensor = impl.options.tensors[static_cast<std::size_t>(into.tensor)];
     TRIFOLD_CHECK(static_cast<std::int64_t>(into.values.size()) == tensor.elements, "{} has {} elements, not {}",
                   tensor.name, tensor.elements, into.values.size());
-    tickets.push_back(first == last ? ServerTicket() : parts.board.open(static_cast<int>(last - first)));
+    tickets.push_back(first == last ? ServerTicket() : impl.board.open(static_cast<int>(last - first)));
     for (std::size_t i = first; i < last; ++i) {
-      const Slice& slice = parts.slices[i];
+      const Slice& slice = impl.slices[i];
       work.push_back({.slice = static_cast<int>(i),
                       .ticket = tickets.back(),
                       .into = into.values.subspan(static_cast<std::size_t>(slice.begin),
@@ -264,56 +264,57 @@ std::vector<ServerTicket> ServerClient::pull(int shard, std::int64_t clock, std:
                       .keeps = into.keeps});
     }
   }
-  parts.ask({.kind = MessageKind::pull, .shard = shard, .clock = clock}, std::move(work), kPullElements);
+  impl.ask({.kind = MessageKind::pull, .shard = shard, .clock = clock}, std::move(work), kPullElements);
   return tickets;
 }
 
 void ServerClient::wait(const ServerTicket& ticket) {
-  if (parts_->board.done(ticket)) return parts_->board.wait(ticket);
+  if (impl_->board.done(ticket)) return impl_->board.wait(ticket);
   flush();
-  parts_->board.wait(ticket);
+  impl_->board.wait(ticket);
 }
 
 bool ServerClient::wait_for(const ServerTicket& ticket, std::chrono::milliseconds timeout) {
-  if (!parts_->board.done(ticket)) flush();
-  return parts_->board.wait_for(ticket, timeout);
+  if (!impl_->board.done(ticket)) flush();
+  return impl_->board.wait_for(ticket, timeout);
 }
 
 bool ServerClient::wait_for_room(int shard, std::int64_t clock, std::chrono::milliseconds timeout) {
-  if (parts_->board.must_wait(shard, clock)) flush();
-  return parts_->board.wait_for_room(shard, clock, timeout);
+  if (impl_->board.must_wait(shard, clock)) flush();
+  return impl_->board.wait_for_room(shard, clock, timeout);
 }
 
 void ServerClient::wait_for_pushes() {
   flush();
-  parts_->board.wait_for_pushes();
+  impl_->board.wait_for_pushes();
 }
 
 bool ServerClient::done(const ServerTicket& ticket) const {
-  return parts_->board.done(ticket);
+  return impl_->board.done(ticket);
 }
 
 bool ServerClient::late(const ServerTicket& ticket) const {
-  return parts_->board.late(ticket);
+  return impl_->board.late(ticket);
 }
 
 std::int64_t ServerClient::staleness(const ServerTicket& ticket) const {
-  return parts_->board.staleness(ticket);
+  return impl_->board.staleness(ticket);
 }
 
 std::vector<ServerStatus> ServerClient::status() {
-  parts_->board.check();
-  auto round = std::make_shared<StatusRound>(StatusRound{.ticket = parts_->board.open(1)});
-  parts_->wish([&](Parts::Wishes& all) { all.requests.push_back({.kind = MessageKind::status, .status = round}); });
-  parts_->board.wait(round->ticket);
+  impl_->board.check();
+  auto round = std::make_shared<StatusRound>(StatusRound{.ticket = impl_->board.open(1)});
+  impl_->enqueue(
+      [&](Impl::PendingCalls& all) { all.requests.push_back({.kind = MessageKind::status, .status = round}); });
+  impl_->board.wait(round->ticket);
   return std::move(round->answers);
 }
 
 std::vector<std::int64_t> ServerClient::least_applied() {
-  const auto shards = static_cast<std::size_t>(parts_->options.shards);
+  const auto shards = static_cast<std::size_t>(impl_->options.shards);
   while (true) {
     // A replica may be behind its owner: the most that anybody has of a slice counts.
-    std::vector<std::vector<std::int64_t>> most(parts_->slices.size());
+    std::vector<std::vector<std::int64_t>> most(impl_->slices.size());
     for (const ServerStatus& server : status())
       for (const SliceStatus& slice : server.slices) {
         if (slice.slice < 0 || slice.slice >= static_cast<int>(most.size()) || slice.applied.size() != shards)
@@ -326,7 +327,7 @@ std::vector<std::int64_t> ServerClient::least_applied() {
     if (std::ranges::none_of(most, [](const auto& applied) { return applied.empty(); })) {
       std::vector<std::int64_t> least(shards, most.empty() ? 0 : std::numeric_limits<std::int64_t>::max());
       for (std::size_t slice = 0; slice < most.size(); ++slice) {
-        const ServedTensor& tensor = parts_->options.tensors[static_cast<std::size_t>(parts_->slices[slice].tensor)];
+        const ServedTensor& tensor = impl_->options.tensors[static_cast<std::size_t>(impl_->slices[slice].tensor)];
         for (std::size_t i = 0; i < shards; ++i) least[i] = std::min(least[i], tensor.turns.next(most[slice][i]));
       }
       return least;
@@ -336,35 +337,34 @@ std::vector<std::int64_t> ServerClient::least_applied() {
 }
 
 FetchedModel ServerClient::fetch_all(std::int64_t cut) {
-  Parts& parts = *parts_;
-  parts.board.check();
+  Impl& impl = *impl_;
+  impl.board.check();
   auto model = std::make_shared<FetchedModel>();
-  for (const ServedTensor& tensor : parts.options.tensors)
+  for (const ServedTensor& tensor : impl.options.tensors)
     model->tensors.push_back({.values = std::vector<float>(static_cast<std::size_t>(tensor.elements)), .states = {}});
-  if (parts.slices.empty()) return std::move(*model);
-  const ServerTicket ticket = parts.board.open(static_cast<int>(parts.slices.size()));
+  if (impl.slices.empty()) return std::move(*model);
+  const ServerTicket ticket = impl.board.open(static_cast<int>(impl.slices.size()));
   std::vector<SliceWork> work;
-  for (std::size_t i = 0; i < parts.slices.size(); ++i)
-    work.push_back({.slice = static_cast<int>(i), .ticket = ticket});
-  parts.ask({.kind = MessageKind::fetch, .cut = cut, .fetched = model}, std::move(work), kFetchElements);
-  parts.board.wait(ticket);
+  for (std::size_t i = 0; i < impl.slices.size(); ++i) work.push_back({.slice = static_cast<int>(i), .ticket = ticket});
+  impl.ask({.kind = MessageKind::fetch, .cut = cut, .fetched = model}, std::move(work), kFetchElements);
+  impl.board.wait(ticket);
   return std::move(*model);
 }
 
 void ServerClient::set_manager(const MemberInfo& manager) {
-  parts_->wish([&](Parts::Wishes& all) { all.managers.push_back(manager); });
+  impl_->enqueue([&](Impl::PendingCalls& all) { all.managers.push_back(manager); });
 }
 
 void ServerClient::report(nlohmann::json fields) {
-  parts_->wish([&](Parts::Wishes& all) { all.reports.push_back(std::move(fields)); });
+  impl_->enqueue([&](Impl::PendingCalls& all) { all.reports.push_back(std::move(fields)); });
 }
 
 ClientCounts ServerClient::counts() const {
-  return parts_->board.counts();
+  return impl_->board.counts();
 }
 
 void ServerClient::stop(const std::string& why) {
-  parts_->stop(why);
+  impl_->stop(why);
 }
 
 }  // namespace trifold

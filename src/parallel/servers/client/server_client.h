@@ -103,8 +103,8 @@ class ServerClient {
   void stop(const std::string& why = "the client of the servers was stopped");
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace trifold

@@ -66,7 +66,7 @@ void ServerExchange::connect_servers() {
   heard_.assign(servers_.size(), Clock::now());
 }
 
-void ServerExchange::follow(std::shared_ptr<const Placement> placement) {
+void ServerExchange::follow(std::shared_ptr<const SlicePlacement> placement) {
   if (placement_ && placement->view.version <= placement_->view.version) return;
   const bool other_servers = !placement_ || placement->view.epoch != placement_->view.epoch;
   placement_ = std::move(placement);

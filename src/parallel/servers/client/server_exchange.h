@@ -35,7 +35,7 @@ class ServerExchange {
   // Both must outlive it.
   ServerExchange(ExchangeOptions options, Mailbox& mailbox, TicketBoard& board);
 
-  void follow(std::shared_ptr<const Placement> placement);
+  void follow(std::shared_ptr<const SlicePlacement> placement);
   void add(Request request);
   void report_to(const MemberInfo& manager);
   void report(nlohmann::json fields);
@@ -99,7 +99,7 @@ class ServerExchange {
   ExchangeOptions options_;
   Mailbox& mailbox_;
   TicketBoard& board_;
-  std::shared_ptr<const Placement> placement_;  // null: no view yet
+  std::shared_ptr<const SlicePlacement> placement_;  // null: no view yet
   std::map<std::string, Lines> peers_;          // by server's id
   std::vector<Lines> servers_;                  // of the placement, and last the head, where there is one
   int head_ = -1;                               // among servers_: whom pushes and pulls go to, whoever owns the slices

@@ -5,10 +5,10 @@
 
 #include <spdlog/spdlog.h>
 
-#include "parallel/servers/manager/cluster_manager.h"
-#include "parallel/servers/slices/slice_places.h"
 #include "core/counted.h"
 #include "core/error.h"
+#include "parallel/servers/manager/cluster_manager.h"
+#include "parallel/servers/slices/slice_places.h"
 
 namespace trifold {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
-#include "parallel/servers/rules/rules.h"
 #include "core/error.h"
+#include "parallel/servers/rules/rules.h"
 
 namespace trifold {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "parallel/servers/rules/rules.h"
 #include "core/error.h"
+#include "parallel/servers/rules/rules.h"
 
 namespace trifold {
 namespace {

@@ -1,9 +1,9 @@
 // The mean of each number without the least and the largest (Yin et al. 2018).
 #include <algorithm>
 
+#include "core/error.h"
 #include "parallel/servers/rules/rules.h"
 #include "parallel/servers/rules/sorted_columns.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -1,7 +1,7 @@
 // The mean by weights, such as the samples behind each contribution.
+#include "core/error.h"
 #include "parallel/servers/rules/rules.h"
 #include "parallel/servers/rules/weighted_sum.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "parallel/servers/server/replica_keeper.h"
-#include "parallel/servers/server/round_talk.h"
+#include "parallel/servers/server/round_protocol.h"
 #include "parallel/servers/server/served_slice.h"
 #include "parallel/servers/server/state_message.h"
 #include "parallel/servers/slices/gradient_codec.h"
@@ -161,8 +161,8 @@ class ParameterServer {
   int unsent_ = 0;  // messages since what is due was sent
   BytePool pool_;   // of answers
   std::unique_ptr<ReplicaKeeper> replication_;
-  std::unique_ptr<RoundTalk> rounds_;    // where the rule chooses among whole models
-  std::map<std::string, PeerId> peers_;  // by address
+  std::unique_ptr<RoundProtocol> rounds_;  // where the rule chooses among whole models
+  std::map<std::string, PeerId> peers_;    // by address
   Counts counts_;
 };
 

@@ -12,14 +12,14 @@ void ParameterServer::begin_choices() {
   for (std::size_t i = 0; i < view_.servers.size(); ++i)
     if (std::ranges::find(places_, static_cast<int>(i), &SlicePlace::primary) != places_.end())
       owners.push_back(view_.servers[i].id);
-  RoundTalk::Args args{.mailbox = args_.mailbox,
-                       .epoch = epoch_,
-                       .self = args_.id,
-                       .rule = args_.rule.get(),
-                       .rules = &args_.rules,
-                       .owners = std::move(owners)};
+  RoundProtocol::Args args{.mailbox = args_.mailbox,
+                           .epoch = epoch_,
+                           .self = args_.id,
+                           .rule = args_.rule.get(),
+                           .rules = &args_.rules,
+                           .owners = std::move(owners)};
   if (self_ != 0) args.first = peer_of(view_.servers.front());
-  rounds_ = std::make_unique<RoundTalk>(std::move(args));
+  rounds_ = std::make_unique<RoundProtocol>(std::move(args));
 }
 
 void ParameterServer::follow_choices() {

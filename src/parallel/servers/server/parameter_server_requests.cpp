@@ -6,8 +6,8 @@
 
 #include <spdlog/spdlog.h>
 
-#include "parallel/servers/server/parameter_server.h"
 #include "core/error.h"
+#include "parallel/servers/server/parameter_server.h"
 
 namespace trifold {
 namespace {

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <limits>
 
+#include "core/error.h"
 #include "kernels/cpu/simd/half_loops.h"
 #include "parallel/servers/slices/positions.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -1,8 +1,8 @@
 // The federated servers by name.
 #include <array>
 
-#include "parallel/servers/updates/kinds.h"
 #include "core/error.h"
+#include "parallel/servers/updates/kinds.h"
 
 namespace trifold {
 namespace {

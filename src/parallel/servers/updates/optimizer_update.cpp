@@ -1,6 +1,6 @@
 // The job's optimiser, as a server runs it on its slices.
-#include "parallel/servers/updates/kinds.h"
 #include "core/error.h"
+#include "parallel/servers/updates/kinds.h"
 
 namespace trifold {
 

@@ -10,8 +10,8 @@
 #endif
 #include <zstd.h>
 
-#include "parallel/servers/wire/cbor_shape.h"
 #include "core/error.h"
+#include "parallel/servers/wire/cbor_shape.h"
 
 namespace trifold {
 namespace {

@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 #include <zmq.hpp>
 
+#include "core/error.h"
 #include "parallel/servers/wire/connection_watch.h"
 #include "parallel/servers/wire/event_descriptor.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {
@@ -42,7 +42,7 @@ std::string as_z85(const zmq::message_t& key) {
 
 }  // namespace
 
-struct Gatekeeper::Parts {
+struct Gatekeeper::Impl {
   zmq::socket_t& watched;
   ConnectionWatch& watch;
   Refusals& refusals;
@@ -140,30 +140,30 @@ struct Gatekeeper::Parts {
 Gatekeeper::Gatekeeper(zmq::context_t& context, zmq::socket_t& socket,
                        const std::optional<std::vector<std::string>>& trusted, ConnectionWatch& watch,
                        Refusals& refusals)
-    : parts_(new Parts{.watched = socket, .watch = watch, .refusals = refusals}) {
+    : impl_(new Impl{.watched = socket, .watch = watch, .refusals = refusals}) {
   if (trusted) {
-    parts_->trusted.insert(trusted->begin(), trusted->end());
-    parts_->questions = zmq::socket_t(context, zmq::socket_type::rep);
-    parts_->questions.set(zmq::sockopt::linger, 0);
-    parts_->questions.bind(kZapAddress);
+    impl_->trusted.insert(trusted->begin(), trusted->end());
+    impl_->questions = zmq::socket_t(context, zmq::socket_type::rep);
+    impl_->questions.set(zmq::sockopt::linger, 0);
+    impl_->questions.bind(kZapAddress);
   }
   if (zmq_socket_monitor(socket.handle(), kArrivalsAddress, kNoted) != 0) throw zmq::error_t();
-  parts_->arrivals = zmq::socket_t(context, zmq::socket_type::pair);
-  parts_->arrivals.set(zmq::sockopt::linger, 0);
-  parts_->arrivals.connect(kArrivalsAddress);
+  impl_->arrivals = zmq::socket_t(context, zmq::socket_type::pair);
+  impl_->arrivals.set(zmq::sockopt::linger, 0);
+  impl_->arrivals.connect(kArrivalsAddress);
   // Signals are for the threads that know what to do with them.
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  parts_->thread = std::thread([parts = parts_.get()] { parts->run(); });
+  impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Gatekeeper::~Gatekeeper() {
   // First: ZeroMQ's thread would wait for somebody to read what it notes.
-  zmq_socket_monitor(parts_->watched.handle(), nullptr, 0);
-  parts_->stop.set();
-  parts_->thread.join();
+  zmq_socket_monitor(impl_->watched.handle(), nullptr, 0);
+  impl_->stop.set();
+  impl_->thread.join();
 }
 
 }  // namespace trifold

@@ -30,8 +30,8 @@ class Gatekeeper {
   Gatekeeper& operator=(const Gatekeeper&) = delete;
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace trifold

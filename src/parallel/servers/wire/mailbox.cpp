@@ -7,6 +7,7 @@
 
 #include <zmq.hpp>
 
+#include "core/error.h"
 #include "parallel/servers/wire/connection_watch.h"
 #include "parallel/servers/wire/event_descriptor.h"
 #include "parallel/servers/wire/frame.h"
@@ -15,7 +16,6 @@
 #include "parallel/servers/wire/payload_sharing.h"
 #include "parallel/servers/wire/ready_sockets.h"
 #include "parallel/servers/wire/tcp_address.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {
@@ -90,7 +90,7 @@ std::string peer_address(const zmq::message_t& part) {
 
 }  // namespace
 
-struct Mailbox::Parts {
+struct Mailbox::Impl {
   struct Connection {
     PeerId peer;
     zmq::socket_t socket;
@@ -114,7 +114,7 @@ struct Mailbox::Parts {
   ReadySockets ready = ReadySockets(woken.get(), watch.asked());  // the listener, connections
   std::unique_ptr<Gatekeeper> gatekeeper = {};                    // goes before the listener
 
-  explicit Parts(MailboxOptions from)
+  explicit Impl(MailboxOptions from)
       : options(std::move(from)),
         sharing(options.credentials || options.compress ? 0 : options.shared_blocks),
         watch(kLargestHead + options.largest_message, waiting_here(), refusals) {
@@ -381,28 +381,28 @@ struct Mailbox::Parts {
   }
 };
 
-Mailbox::Mailbox(MailboxOptions options) : parts_(std::make_unique<Parts>(std::move(options))) {}
+Mailbox::Mailbox(MailboxOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Mailbox::~Mailbox() = default;
 
 const std::string& Mailbox::address() const {
-  return parts_->address;
+  return impl_->address;
 }
 
 PeerId Mailbox::connect(const std::string& address, const std::string& public_key) {
-  return parts_->connect(address, public_key);
+  return impl_->connect(address, public_key);
 }
 
 void Mailbox::disconnect(PeerId peer) {
-  parts_->disconnect(peer);
+  impl_->disconnect(peer);
 }
 
 bool Mailbox::send(PeerId to, const Message& message) {
-  return parts_->send(to, message);
+  return impl_->send(to, message);
 }
 
 std::optional<Received> Mailbox::receive(std::chrono::milliseconds timeout) {
   try {
-    return parts_->receive(timeout);
+    return impl_->receive(timeout);
   } catch (const zmq::error_t& error) {
     if (error.num() == EINTR) return std::nullopt;  // a signal: the caller may want to look
     throw;
@@ -410,13 +410,13 @@ std::optional<Received> Mailbox::receive(std::chrono::milliseconds timeout) {
 }
 
 void Mailbox::wake() {
-  parts_->wake_up = true;
-  parts_->woken.set();
+  impl_->wake_up = true;
+  impl_->woken.set();
 }
 
 const MailboxCounts& Mailbox::counts() const {
-  parts_->counts.refused = parts_->refusals.count();
-  return parts_->counts;
+  impl_->counts.refused = impl_->refusals.count();
+  return impl_->counts;
 }
 
 }  // namespace trifold

@@ -82,8 +82,8 @@ class Mailbox {
   const MailboxCounts& counts() const;
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace trifold

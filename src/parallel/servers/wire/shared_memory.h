@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
-#include "parallel/servers/wire/message.h"
 #include "core/file_descriptor.h"
+#include "parallel/servers/wire/message.h"
 
 namespace trifold {
 

@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/philox.h"
 #include "parallel/communicator/local_communicator.h"
 #include "parallel/world.h"
-#include "core/philox.h"
 
 namespace trifold {
 namespace {

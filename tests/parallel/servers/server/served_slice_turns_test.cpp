@@ -1,6 +1,6 @@
 // A slice of a tensor that is not synchronised in every clock: between its turns nothing is expected of anybody.
-#include "parallel/servers/server/slice_fixture.h"
 #include "core/error.h"
+#include "parallel/servers/server/slice_fixture.h"
 
 namespace trifold {
 namespace {

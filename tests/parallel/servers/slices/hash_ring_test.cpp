@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "parallel/servers/slices/slice.h"
 #include "core/error.h"
+#include "parallel/servers/slices/slice.h"
 
 namespace trifold {
 namespace {

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "parallel/servers/updates/slice_update.h"
 #include "core/error.h"
+#include "parallel/servers/updates/slice_update.h"
 
 namespace trifold {
 namespace {

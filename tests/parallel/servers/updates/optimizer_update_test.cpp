@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.h"
 #include "parallel/servers/updates/slice_update.h"
 #include "runtime/compiler/program.h"
-#include "core/error.h"
 #include "support/op_runner.h"
 
 namespace trifold::test {

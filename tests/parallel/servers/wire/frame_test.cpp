@@ -7,8 +7,8 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-#include "parallel/servers/wire/cbor_shape.h"
 #include "core/error.h"
+#include "parallel/servers/wire/cbor_shape.h"
 
 namespace trifold {
 namespace {

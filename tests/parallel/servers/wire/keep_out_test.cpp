@@ -2,9 +2,9 @@
 // callers that only hold the line. Each is counted and dropped, and members in good standing notice nothing.
 #include <atomic>
 
+#include "core/error.h"
 #include "parallel/servers/wire/frame.h"
 #include "parallel/servers/wire/keep_out_fixture.h"
-#include "core/error.h"
 
 namespace trifold {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "parallel/servers/wire/wire_fixture.h"
 #include "core/error.h"
+#include "parallel/servers/wire/wire_fixture.h"
 
 namespace trifold {
 namespace {
