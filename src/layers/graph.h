@@ -85,6 +85,9 @@ struct Graph {
   ValueId report = kNoValue;      // of the loss
   ValueId output = kNoValue;      // what the loss reads: logits, log-probabilities or predictions
   ValueId loss_scale = kNoValue;  // f32 [4]; only where the loss is scaled (see LossScaling)
+  // Tensor ranks have unequal numbers of rows of some value. A pass that weighs bytes may then decide otherwise on each
+  // rank, so it must not decide whether ranks meet: all must meet in the same order.
+  bool rows_differ = false;
 
   ValueId add_value(Value value);
   const Value& operator[](ValueId id) const { return values[static_cast<std::size_t>(id)]; }

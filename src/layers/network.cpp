@@ -228,7 +228,10 @@ class NetworkBuilder final : public LayerBuilder {
       if (sums) add_up_parts();
       const ValueId out = graph_.layers.back().out;
       placements_[out] = sums ? Placement::whole : placement_written(split, reads);
-      if (placements_[out] == Placement::rows) heights_[out] = whole_out[2];
+      if (placements_[out] == Placement::rows) {
+        heights_[out] = whole_out[2];
+        graph_.rows_differ = graph_.rows_differ || whole_out[2] % context_.tensor_parts != 0;
+      }
       value_of_[spec.id] = out;
     } catch (const ShapeError& error) {
       fail_shape(spec, error);
@@ -351,6 +354,8 @@ class NetworkBuilder final : public LayerBuilder {
     trains_[static_cast<std::size_t>(converted)] = trains(value);
     placements_[converted] = wanted;
     if (wanted == Placement::rows) heights_[converted] = whole_shape(value)[2];
+    const auto differs = [&](const RowRun& run) { return run.count() != by.rows.front().count(); };
+    graph_.rows_differ = graph_.rows_differ || std::ranges::any_of(by.rows, differs);
     add(by.forward, {value}, {converted}, Phase::forward);
     conversions_[value].push_back({wanted, std::move(by), converted});
     return converted;

@@ -42,6 +42,7 @@ class PartBuilder {
     part_graph_.targets = found(whole_.targets);
     part_graph_.report = found(whole_.report);
     part_graph_.output = found(whole_.output);
+    part_graph_.rows_differ = whole_.rows_differ;
     for (LayerInfo& layer : part_graph_.layers) forget_other_values(layer);
     return std::move(part_graph_);
   }

@@ -340,6 +340,10 @@ Replication replication_of(const CompileOptions& options) {
 
 }  // namespace
 
+bool verifies_passes() {
+  return kVerifyPasses;
+}
+
 Program compile(Graph graph, const CompileOptions& options) {
   TRIFOLD_CHECK(options.backend != nullptr, "compile needs a backend");
   verify(graph, "autodiff");

@@ -38,6 +38,7 @@ class StageRepeater {
     if (dynamic_cast<const BatchNormStatistics*>(op) != nullptr || dynamic_cast<const BatchNormJoin*>(op) != nullptr ||
         dynamic_cast<const BatchNormJoinRows*>(op) != nullptr || dynamic_cast<const StageMessage*>(op) != nullptr)
       return false;
+    if (graph_.rows_differ && dynamic_cast<const Exchange*>(op) != nullptr) return false;
     return std::ranges::all_of(node.out, [&](ValueId id) { return graph_[id].role == Role::activation; });
   }
 

@@ -24,6 +24,12 @@ void verify_layouts(const LaidOutGraph& laid_out, const Backend& backend, std::s
 void verify_memory(const Program& program, const GivenPlaces& given, const CompileOptions& options,
                    std::string_view pass);
 
+// Two ranks that meet along an axis meet in the same order: else each waits for the other forever.
+void verify_exchanges(const Program& rank, const Program& other, Axis axis);
+
+// Whether compile() calls these.
+bool verifies_passes();
+
 // Parts of verify_graph, one file each.
 void verify_shapes(const Graph& graph, std::string_view pass);
 void verify_saved_values(const Graph& graph, std::string_view pass);

@@ -12,6 +12,7 @@
 #include "kernels/gpu_plugin.h"
 #include "kernels/ops/loss.h"
 #include "parallel/rank_placement.h"
+#include "runtime/compiler/verify.h"
 #include "runtime/train/batch_inputs.h"
 #include "runtime/train/device_choice.h"
 #include "runtime/train/model_options.h"
@@ -90,6 +91,7 @@ ParallelModel::ParallelModel(const Job& job, const World* world, Updates updates
     averages_by_weight_ = averages_by_weight_ || !rank.class_weights.empty();
     ranks_.push_back(std::move(rank));
   }
+  if (verifies_passes()) verify_ranks();
   take_share();
   team_ = std::make_unique<RankTeam>(RankTeamOptions{.ranks = static_cast<int>(ranks_.size()),
                                                      .threads = plan_.threads,
@@ -99,6 +101,25 @@ ParallelModel::ParallelModel(const Job& job, const World* world, Updates updates
                                                        if (exchange_) exchange_->abort(why);
                                                      }});
   if (plan_.mesh.size() > 1 && !device().host_memory()) connect_devices();
+}
+
+// Ranks that differ along one axis only exchange with each other.
+void ParallelModel::verify_ranks() const {
+  for (const Rank& rank : ranks_)
+    for (const Rank& other : ranks_) {
+      const MeshPlace place = rank.groups->place();
+      const MeshPlace there = other.groups->place();
+      const auto verify = [&](Axis axis) {
+        for (std::size_t chunk = 0; chunk < rank.chunks.size(); ++chunk) {
+          verify_exchanges(rank.chunks[chunk]->training().program(), other.chunks[chunk]->training().program(), axis);
+          verify_exchanges(rank.chunks[chunk]->evaluation().program(), other.chunks[chunk]->evaluation().program(),
+                           axis);
+        }
+      };
+      if (place.pipeline != there.pipeline) continue;
+      if (place.data == there.data && place.tensor < there.tensor) verify(Axis::tensor);
+      if (place.tensor == there.tensor && place.data < there.data) verify(Axis::data);
+    }
 }
 
 // Every rank on its thread: none returns before all have come.

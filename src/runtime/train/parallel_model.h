@@ -132,6 +132,7 @@ class ParallelModel {
     std::chrono::steady_clock::time_point end = {};  // of its last step
   };
 
+  void verify_ranks() const;
   void connect_devices();
   void for_each_rank(const std::function<void(Rank&)>& work);
   void step(Rank& rank, const Batch* batch, StepContext context);

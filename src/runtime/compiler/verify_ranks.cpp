@@ -1,0 +1,39 @@
+// What ranks do together: each of them must come to the same exchanges in the same order.
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "kernels/ops/collective.h"
+#include "runtime/compiler/verify.h"
+
+namespace trifold {
+namespace {
+
+// In the order of execution. Messages go from one rank to another and are matched by their tags, not by their order.
+std::vector<const Node*> exchanges_along(const Program& program, Axis axis) {
+  std::vector<const Node*> found;
+  for (const Node& node : program.graph.nodes) {
+    const auto* exchange = dynamic_cast<const Exchange*>(node.op.get());
+    if (exchange != nullptr && exchange->axis == axis && !exchange->is_message()) found.push_back(&node);
+  }
+  return found;
+}
+
+}  // namespace
+
+void verify_exchanges(const Program& rank, const Program& other, Axis axis) {
+  constexpr std::string_view kPass = "compiling every rank";
+  const std::vector<const Node*> mine = exchanges_along(rank, axis);
+  const std::vector<const Node*> others = exchanges_along(other, axis);
+  for (std::size_t i = 0; i < std::max(mine.size(), others.size()); ++i) {
+    if (i >= mine.size()) fail_pass(kPass, other.graph, *others[i], "is an exchange that another rank does not have");
+    if (i >= others.size()) fail_pass(kPass, rank.graph, *mine[i], "is an exchange that another rank does not have");
+    if (mine[i]->op->name() != others[i]->op->name() || mine[i]->layer != others[i]->layer ||
+        mine[i]->phase != others[i]->phase || mine[i]->repeats_forward != others[i]->repeats_forward)
+      fail_pass(kPass, rank.graph, *mine[i],
+                fmt::format("meets '{}' of another rank", node_name(other.graph, *others[i])));
+  }
+}
+
+}  // namespace trifold
