@@ -25,7 +25,7 @@ void verify_memory(const Program& program, const GivenPlaces& given, const Compi
                    std::string_view pass);
 
 // Two ranks that meet along an axis meet in the same order: else each waits for the other forever.
-void verify_exchanges(const Program& rank, const Program& other, Axis axis);
+void verify_exchanges(const Program& rank, const Program& other, Axis axis, std::string_view pass);
 
 // Whether compile() calls these.
 bool verifies_passes();

@@ -22,16 +22,15 @@ std::vector<const Node*> exchanges_along(const Program& program, Axis axis) {
 
 }  // namespace
 
-void verify_exchanges(const Program& rank, const Program& other, Axis axis) {
-  constexpr std::string_view kPass = "compiling every rank";
+void verify_exchanges(const Program& rank, const Program& other, Axis axis, std::string_view pass) {
   const std::vector<const Node*> mine = exchanges_along(rank, axis);
   const std::vector<const Node*> others = exchanges_along(other, axis);
   for (std::size_t i = 0; i < std::max(mine.size(), others.size()); ++i) {
-    if (i >= mine.size()) fail_pass(kPass, other.graph, *others[i], "is an exchange that another rank does not have");
-    if (i >= others.size()) fail_pass(kPass, rank.graph, *mine[i], "is an exchange that another rank does not have");
+    if (i >= mine.size()) fail_pass(pass, other.graph, *others[i], "is an exchange that another rank does not have");
+    if (i >= others.size()) fail_pass(pass, rank.graph, *mine[i], "is an exchange that another rank does not have");
     if (mine[i]->op->name() != others[i]->op->name() || mine[i]->layer != others[i]->layer ||
         mine[i]->phase != others[i]->phase || mine[i]->repeats_forward != others[i]->repeats_forward)
-      fail_pass(kPass, rank.graph, *mine[i],
+      fail_pass(pass, rank.graph, *mine[i],
                 fmt::format("meets '{}' of another rank", node_name(other.graph, *others[i])));
   }
 }

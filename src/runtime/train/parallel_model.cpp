@@ -111,9 +111,10 @@ void ParallelModel::verify_ranks() const {
       const MeshPlace there = other.groups->place();
       const auto verify = [&](Axis axis) {
         for (std::size_t chunk = 0; chunk < rank.chunks.size(); ++chunk) {
-          verify_exchanges(rank.chunks[chunk]->training().program(), other.chunks[chunk]->training().program(), axis);
+          verify_exchanges(rank.chunks[chunk]->training().program(), other.chunks[chunk]->training().program(), axis,
+                           "compiling every rank");
           verify_exchanges(rank.chunks[chunk]->evaluation().program(), other.chunks[chunk]->evaluation().program(),
-                           axis);
+                           axis, "compiling every rank");
         }
       };
       if (place.pipeline != there.pipeline) continue;
