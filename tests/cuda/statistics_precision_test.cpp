@@ -24,6 +24,13 @@ TEST(CudaStatisticsPrecision, WithinThreeUlps) {
       expect_precise({.x = x, .group = x.shape.batch() / 2, .mean_over_std = ratio});
 }
 
+TEST(CudaStatisticsPrecision, OfImagesWithBlackEdges) {
+  for (const double ratio : {1.0, 4.0, 30.0, 1e3})
+    for (const TensorDesc& x : {TensorDesc{{8, 3, 28, 28}}, TensorDesc{{6, 3, 32, 32}},
+                                TensorDesc{{8, 16, 28, 28}, DType::f32, {Order::channel_block, 16}}})
+      expect_precise({.x = x, .group = x.shape.batch(), .mean_over_std = ratio, .black_edges = true});
+}
+
 TEST(CudaStatisticsPrecision, JoinedFromParts) {
   for (const double ratio : kMeansOverStd)
     for (const StatisticsPath path : {StatisticsPath::replicas, StatisticsPath::rows})

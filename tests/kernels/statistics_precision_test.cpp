@@ -23,6 +23,18 @@ TEST(StatisticsPrecision, CpuWithinThreeUlps) {
   }
 }
 
+// The values that sums are taken around must not all come from the edges.
+TEST(StatisticsPrecision, CpuOfImagesWithBlackEdges) {
+  const int block = native_block(cpu_backend());
+  for (const double ratio : {1.0, 4.0, 30.0, 1e3}) {
+    for (const TensorDesc& x : {TensorDesc{{8, 3, 28, 28}}, TensorDesc{{6, 3, 32, 32}}, TensorDesc{{2, 5, 57, 57}}})
+      expect_precise({.x = x, .group = x.shape.batch(), .mean_over_std = ratio, .black_edges = true});
+    if (block == 0) continue;
+    const TensorDesc blocked{{8, 2L * block, 28, 28}, DType::f32, {Order::channel_block, block}};
+    expect_precise({.x = blocked, .group = 8, .mean_over_std = ratio, .black_edges = true});
+  }
+}
+
 TEST(StatisticsPrecision, CpuJoinedFromParts) {
   for (const double ratio : kMeansOverStd)
     for (const StatisticsPath path : {StatisticsPath::replicas, StatisticsPath::rows})

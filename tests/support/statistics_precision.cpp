@@ -29,9 +29,11 @@ HostTensor drawn_x(const StatisticsValues& values) {
   const Shape& shape = values.x.shape;
   for (std::int64_t n = 0; n < shape.batch(); ++n)
     for (std::int64_t c = 1; c < shape.channels(); ++c)
-      for (std::int64_t p = 0; p < shape.pixels(); ++p)
+      for (std::int64_t p = 0; p < shape.pixels(); ++p) {
+        const std::int64_t width = shape.rank() == 4 ? shape[3] : 1, column = p % width;
         x.as()[static_cast<std::size_t>((n * shape.channels() + c) * shape.pixels() + p)] =
-            static_cast<float>(normal(random));
+            values.black_edges && (column == 0 || column == width - 1) ? 0.0f : static_cast<float>(normal(random));
+      }
   return x;
 }
 

@@ -15,6 +15,7 @@ struct StatisticsValues {
   TensorDesc x;              // [N, C, H, W] or [N, C], in the layout that the backend is given
   std::int64_t group = 1;    // samples
   double mean_over_std = 0;  // of every channel but the first, which is all zeros
+  bool black_edges = false;  // the images' outer columns are zeros, as those of digits and of scanned pictures
 };
 
 // The largest relative errors over all groups and all channels but the first; the mean's is relative to the larger of

@@ -16,10 +16,13 @@ enum class Gate { none, from_x, mask };
 
 void center(const BatchNormCenterArgs& args, Range samples) {
   constexpr int kValues = 8;
+  // Multiples of the golden ratio: equal steps may all fall into one column of the images, such as a black edge.
+  constexpr std::uint64_t kStep = 0x9E3779B9;  // of 2^32
   const std::int64_t pixels = args.view.pixels, values = (samples.end - samples.begin) * pixels;
   const float* places[kValues];  // in the first channel
   for (int k = 0; k < kValues; ++k) {
-    const std::int64_t value = values * k / kValues;
+    const std::uint64_t fraction = (static_cast<std::uint64_t>(k) * kStep + 0x80000000) & 0xFFFFFFFF;
+    const auto value = static_cast<std::int64_t>(static_cast<std::uint64_t>(values) * fraction >> 32);
     places[k] = args.x + (samples.begin + value / pixels) * sample_elements(args.view) +
                 value % pixels * (args.view.blocked ? kLanes : 1);
   }
