@@ -3,7 +3,8 @@ starts from Trifold's state before it, so errors do not build up.
 
 The bounds come from the network, not from a tolerance:
 - Loss, outputs, gradients, running statistics: the pass is repeated in float with random noise before each layer
-  (torch_step.StepNet). Trifold's largest error in a tensor may be MARGIN times that of the noisy runs. A tensor that
+  (torch_step.StepNet). A sum of many equal numbers, as a bias's gradient can be, rounds the same way at every term, which
+  noise would hide: it may be off by SUM_ERROR per term. Trifold's largest error in a tensor may be MARGIN times that of the noisy runs. A tensor that
   exceeds this bound after one run gets up to MOST_RUNS of them: noise takes a relu or max_pool that reads nearly equal
   values to either side, as float errors may have done in Trifold.
 - Parameters and optimiser state: torch.optim updates Trifold's own state by Trifold's own gradients. The bound of each
@@ -23,6 +24,7 @@ EPSILON = 2.0**-23
 NOISE = {"fp32": 2.0**-21, "fp16": 2.0**-10, "bf16": 2.0**-7}  # fp32: errors of Winograd's method
 MARGIN = 4
 MOST_RUNS = 32
+SUM_ERROR = EPSILON / 8
 
 Difference = collections.namedtuple("Difference", "where what error allowed scale")
 
@@ -60,7 +62,8 @@ class NoisyRuns:
             self.largest[name] = max(self.largest[name], error if math.isfinite(error) else 0.0)
 
     def allowed(self, name):
-        return MARGIN * (self.largest[name] + EPSILON * self.exact[name].abs().max().item())
+        rounding = MARGIN * EPSILON + SUM_ERROR * self.net.terms.get(name, 0)
+        return MARGIN * self.largest[name] + rounding * self.exact[name].abs().max().item()
 
     def explain(self, name, error):
         """Whether noise makes such an error."""

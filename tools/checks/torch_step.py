@@ -33,6 +33,7 @@ class StepNet(torch_net.TorchNet):
         self.bn_group = job["train"]["bn_group"]
         self.noise = noise
         self.generator = torch.Generator()
+        self.terms = {}  # numbers that are added up for each element, by the names of train_pass; biases only
 
     def named_tensors(self):
         """Parameters and running statistics."""
@@ -75,7 +76,9 @@ class StepNet(torch_net.TorchNet):
             return super().run(index, layer, inputs)
         parameters = {name: self.noisy(p, channel_dim=0) for name, p in module.named_parameters()}
         if layer["type"] != "batch_norm":
-            return torch.func.functional_call(module, parameters, inputs[0])
+            y = torch.func.functional_call(module, parameters, inputs[0])
+            self.terms[f"gradient {layer['id']}.bias"] = y.numel() // y.shape[1]
+            return y
         groups = inputs[0].split(self.bn_group) if self.training else inputs
         return torch.cat([self.batch_norm(module, parameters, x) for x in groups])
 
