@@ -63,7 +63,8 @@ class JoinKernel final : public Kernel {
   std::int64_t rows_, channels_;
 };
 
-const RegisterKernel cpu_join(cpu_backend(), "batch_norm.join", make_kernel<JoinKernel<float>>);
+const RegisterKernel register_batch_norm_join_cpu_join(cpu_backend(), "batch_norm.join",
+                                                       make_kernel<JoinKernel<float>>);
 const RegisterKernel reference_join(reference_backend(), "batch_norm.join",
                                     reference::make_for_type<JoinKernel<float>, JoinKernel<double>>);
 

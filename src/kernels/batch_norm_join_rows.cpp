@@ -57,7 +57,8 @@ class JoinRowsKernel final : public Kernel {
   double pixels_;  // of a whole image
 };
 
-const RegisterKernel cpu_join_rows(cpu_backend(), "batch_norm.join_rows", make_kernel<JoinRowsKernel<float>>);
+const RegisterKernel register_batch_norm_join_rows_cpu_join_rows(cpu_backend(), "batch_norm.join_rows",
+                                                                 make_kernel<JoinRowsKernel<float>>);
 const RegisterKernel reference_join_rows(reference_backend(), "batch_norm.join_rows",
                                          reference::make_for_type<JoinRowsKernel<float>, JoinRowsKernel<double>>);
 

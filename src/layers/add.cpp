@@ -40,7 +40,7 @@ class AddLayer final : public Layer {
   }
 };
 
-const RegisterLayer registration({
+const RegisterLayer register_add({
     .name = "add",
     .help = "the sum of two or more inputs of one shape",
     .inputs = kAnyInputs,

@@ -66,7 +66,7 @@ Fields avg_pool_fields() {
   return fields;
 }
 
-const RegisterLayer registration({
+const RegisterLayer register_avg_pool({
     .name = "avg_pool",
     .help = "the mean of each window",
     .fields = avg_pool_fields(),

@@ -193,7 +193,7 @@ class BatchNormLayer final : public Layer {
   double momentum_;
 };
 
-const RegisterLayer registration({
+const RegisterLayer register_batch_norm({
     .name = "batch_norm",
     .help = "normalises each channel over a group of samples, then scales and shifts it",
     .fields =

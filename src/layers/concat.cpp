@@ -49,7 +49,7 @@ class ConcatLayer final : public Layer {
   }
 };
 
-const RegisterLayer registration({
+const RegisterLayer register_concat({
     .name = "concat",
     .help = "two or more inputs joined along channels",
     .inputs = kAnyInputs,

@@ -160,7 +160,7 @@ class Conv2dLayer final : public Layer {
   std::string padding_fault_ = {};  // why the fields cannot be honoured; empty: they can
 };
 
-const RegisterLayer registration({
+const RegisterLayer register_conv2d({
     .name = "conv2d",
     .help = "two-dimensional convolution",
     .fields =

@@ -4,7 +4,7 @@
 namespace trifold {
 namespace {
 
-const RegisterLayer registration({
+const RegisterLayer register_dropout({
     .name = "dropout",
     .help = "zeroes elements at random while training",
     .fields = DropoutLayer::fields(),

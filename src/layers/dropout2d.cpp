@@ -4,7 +4,7 @@
 namespace trifold {
 namespace {
 
-const RegisterLayer registration({
+const RegisterLayer register_dropout2d({
     .name = "dropout2d",
     .help = "zeroes whole channels at random while training",
     .fields = DropoutLayer::fields(),

@@ -22,7 +22,7 @@ class FlattenLayer final : public Layer {
   }
 };
 
-const RegisterLayer registration({
+const RegisterLayer register_flatten({
     .name = "flatten",
     .help = "images as rows of features",
     .fields = {},

@@ -4,7 +4,7 @@
 namespace trifold {
 namespace {
 
-const RegisterLayer registration({
+const RegisterLayer register_gelu({
     .name = "gelu",
     .help = "x times the normal distribution function of x",
     .fields = {},

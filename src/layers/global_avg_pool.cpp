@@ -38,7 +38,7 @@ class GlobalAvgPoolLayer final : public Layer {
   }
 };
 
-const RegisterLayer registration({
+const RegisterLayer register_global_avg_pool({
     .name = "global_avg_pool",
     .help = "the mean of each channel over the whole image",
     .fields = {},

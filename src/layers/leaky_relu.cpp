@@ -4,7 +4,7 @@
 namespace trifold {
 namespace {
 
-const RegisterLayer registration({
+const RegisterLayer register_leaky_relu({
     .name = "leaky_relu",
     .help = "x where x > 0, slope times x elsewhere",
     .fields = {{.name = "slope",

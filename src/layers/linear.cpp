@@ -115,7 +115,7 @@ class LinearLayer final : public Layer {
   std::optional<TensorGrid> grid_ = {};  // where it is split by blocks
 };
 
-const RegisterLayer registration({
+const RegisterLayer register_linear({
     .name = "linear",
     .help = "fully connected: every output is a weighted sum of all inputs",
     .fields = {{.name = "out", .minimum = 1, .help = "output features"},

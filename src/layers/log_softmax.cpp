@@ -24,7 +24,7 @@ class LogSoftmaxLayer final : public Layer {
   }
 };
 
-const RegisterLayer registration({
+const RegisterLayer register_log_softmax({
     .name = "log_softmax",
     .help = "logarithms of class probabilities",
     .fields = {},

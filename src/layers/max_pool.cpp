@@ -46,7 +46,7 @@ class MaxPoolLayer final : public Layer {
   PoolArgs args_;
 };
 
-const RegisterLayer registration({
+const RegisterLayer register_max_pool({
     .name = "max_pool",
     .help = "the largest value of each window",
     .fields = pool_fields(),

@@ -35,7 +35,7 @@ class MseLayer final : public Layer {
   }
 };
 
-const RegisterLayer registration({
+const RegisterLayer register_mse({
     .name = "mse",
     .help = "loss: the mean of squared differences from float targets",
     .fields = {},

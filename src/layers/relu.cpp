@@ -4,7 +4,7 @@
 namespace trifold {
 namespace {
 
-const RegisterLayer registration({
+const RegisterLayer register_relu({
     .name = "relu",
     .help = "max(0, x)",
     .fields = {},

@@ -4,7 +4,7 @@
 namespace trifold {
 namespace {
 
-const RegisterLayer registration({
+const RegisterLayer register_sigmoid({
     .name = "sigmoid",
     .help = "1 / (1 + exp(-x))",
     .fields = {},

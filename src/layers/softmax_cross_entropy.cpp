@@ -51,7 +51,7 @@ class SoftmaxCrossEntropyLayer final : public Layer {
   std::vector<float> class_weights_;  // [K] or empty
 };
 
-const RegisterLayer registration({
+const RegisterLayer register_softmax_cross_entropy({
     .name = "softmax_cross_entropy",
     .help = "loss: softmax, then the negative log-likelihood of the label",
     .fields = {{.name = "label_smoothing",

@@ -4,7 +4,7 @@
 namespace trifold {
 namespace {
 
-const RegisterLayer registration({
+const RegisterLayer register_tanh({
     .name = "tanh",
     .help = "the hyperbolic tangent of x",
     .fields = {},

@@ -82,8 +82,8 @@ class BackwardKernel final : public Kernel {
   std::int64_t elements_;
 };
 
-const RegisterKernel forward(cpu_backend(), "activation.forward", make_kernel<ForwardKernel>);
-const RegisterKernel backward(cpu_backend(), "activation.backward", make_kernel<BackwardKernel>);
+const RegisterKernel register_activation_forward(cpu_backend(), "activation.forward", make_kernel<ForwardKernel>);
+const RegisterKernel register_activation_backward(cpu_backend(), "activation.backward", make_kernel<BackwardKernel>);
 
 }  // namespace
 }  // namespace trifold::cpu

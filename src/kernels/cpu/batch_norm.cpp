@@ -251,11 +251,14 @@ class BackwardInputKernel final : public Kernel {
   Groups groups_;
 };
 
-const RegisterKernel statistics(cpu_backend(), "batch_norm.statistics", make_kernel<StatisticsKernel>);
-const RegisterKernel running(cpu_backend(), "batch_norm.running", make_kernel<RunningKernel>);
-const RegisterKernel apply(cpu_backend(), "batch_norm.apply", make_kernel<ApplyKernel>);
-const RegisterKernel backward_reduce(cpu_backend(), "batch_norm.backward_reduce", make_kernel<BackwardReduceKernel>);
-const RegisterKernel backward_input(cpu_backend(), "batch_norm.backward_input", make_kernel<BackwardInputKernel>);
+const RegisterKernel register_batch_norm_statistics(cpu_backend(), "batch_norm.statistics",
+                                                    make_kernel<StatisticsKernel>);
+const RegisterKernel register_batch_norm_running(cpu_backend(), "batch_norm.running", make_kernel<RunningKernel>);
+const RegisterKernel register_batch_norm_apply(cpu_backend(), "batch_norm.apply", make_kernel<ApplyKernel>);
+const RegisterKernel register_batch_norm_backward_reduce(cpu_backend(), "batch_norm.backward_reduce",
+                                                         make_kernel<BackwardReduceKernel>);
+const RegisterKernel register_batch_norm_backward_input(cpu_backend(), "batch_norm.backward_input",
+                                                        make_kernel<BackwardInputKernel>);
 
 }  // namespace
 }  // namespace trifold::cpu

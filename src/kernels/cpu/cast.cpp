@@ -12,7 +12,7 @@
 namespace trifold::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 4096;
+constexpr std::int64_t kCastGrain = 4096;
 
 // A stretch at a time goes through floats that stay in the cache.
 constexpr std::int64_t kStretch = 2048;
@@ -52,7 +52,7 @@ class CastKernel final : public Kernel {
   TensorDesc to_;
 };
 
-const RegisterKernel cast(cpu_backend(), "cast", make_kernel<CastKernel>);
+const RegisterKernel register_cast(cpu_backend(), "cast", make_kernel<CastKernel>);
 
 }  // namespace
 
@@ -68,7 +68,7 @@ void convert(DType from_type, const std::byte* from, DType to_type, std::byte* t
           from_float(to_type, values.data(), to, i, count);
         }
       },
-      kGrain);
+      kCastGrain);
 }
 
 }  // namespace trifold::cpu

@@ -10,9 +10,9 @@ KernelPtr make_conv(const KernelRequest& request) {
   return fastest_kernel(machine_tuner(), request, conv_candidates(request));
 }
 
-const RegisterKernel forward(cpu_backend(), "conv2d.forward", make_conv);
-const RegisterKernel backward_data(cpu_backend(), "conv2d.backward_data", make_conv);
-const RegisterKernel backward_weights(cpu_backend(), "conv2d.backward_weights", make_conv);
+const RegisterKernel register_conv2d_forward(cpu_backend(), "conv2d.forward", make_conv);
+const RegisterKernel register_conv2d_backward_data(cpu_backend(), "conv2d.backward_data", make_conv);
+const RegisterKernel register_conv2d_backward_weights(cpu_backend(), "conv2d.backward_weights", make_conv);
 
 }  // namespace
 }  // namespace trifold::cpu

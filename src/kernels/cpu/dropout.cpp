@@ -44,9 +44,9 @@ class DropoutKernel : public Kernel {
   std::int64_t batch_;
 };
 
-class ForwardKernel final : public DropoutKernel {
+class DropoutForwardKernel final : public DropoutKernel {
  public:
-  explicit ForwardKernel(const KernelRequest& request)
+  explicit DropoutForwardKernel(const KernelRequest& request)
       : DropoutKernel(request, op_as<DropoutForward>(request).args), relu_(op_as<DropoutForward>(request).relu) {}
   void run(const StepContext& context) override { drop(context, relu_, nullptr); }
 
@@ -54,9 +54,9 @@ class ForwardKernel final : public DropoutKernel {
   bool relu_;
 };
 
-class BackwardKernel final : public DropoutKernel {
+class DropoutBackwardKernel final : public DropoutKernel {
  public:
-  explicit BackwardKernel(const KernelRequest& request)
+  explicit DropoutBackwardKernel(const KernelRequest& request)
       : DropoutKernel(request, op_as<DropoutBackward>(request).args), relu_(op_as<DropoutBackward>(request).relu) {}
   void run(const StepContext& context) override { drop(context, false, relu_ ? in(1) : nullptr); }
 
@@ -64,8 +64,8 @@ class BackwardKernel final : public DropoutKernel {
   bool relu_;
 };
 
-const RegisterKernel forward(cpu_backend(), "dropout.forward", make_kernel<ForwardKernel>);
-const RegisterKernel backward(cpu_backend(), "dropout.backward", make_kernel<BackwardKernel>);
+const RegisterKernel register_dropout_forward(cpu_backend(), "dropout.forward", make_kernel<DropoutForwardKernel>);
+const RegisterKernel register_dropout_backward(cpu_backend(), "dropout.backward", make_kernel<DropoutBackwardKernel>);
 
 }  // namespace
 }  // namespace trifold::cpu

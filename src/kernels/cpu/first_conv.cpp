@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/divide.h"
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/cpu/simd/isa.h"
@@ -12,13 +13,6 @@ namespace trifold::cpu {
 namespace {
 
 constexpr std::int64_t kCopyFloats = 16 * 1024;  // aimed at for a padded copy: an eighth of L2
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) {
-  return ceil_div(a, b) * b;
-}
 
 void check_size(std::size_t size, std::int64_t expected, const char* what) {
   TRIFOLD_CHECK(size == static_cast<std::size_t>(expected), "{} has {} elements, not {}", what, size, expected);

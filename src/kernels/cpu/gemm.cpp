@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/divide.h"
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/cpu/simd/isa.h"
@@ -17,13 +18,6 @@ constexpr std::int64_t kBlockRows = 32 * kTileRows;  // x kBlockDepth floats of 
 constexpr std::int64_t kBlockColumns = 1024;
 constexpr std::int64_t kBlockDepth = 256;        // x tile_columns floats of b: 16 KiB
 constexpr std::int64_t kWorthSharing = 1 << 16;  // multiply-adds below which waking the team costs more than it saves
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) {
-  return ceil_div(a, b) * b;
-}
 
 void check_matrix(std::int64_t size, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   TRIFOLD_CHECK(stride >= columns && size >= (rows - 1) * stride + columns,

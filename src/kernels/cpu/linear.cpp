@@ -136,9 +136,9 @@ KernelPtr make_linear(const KernelRequest& request) {
   return fastest_kernel(machine_tuner(), request, linear_candidates(request));
 }
 
-const RegisterKernel forward(cpu_backend(), "linear.forward", make_linear);
-const RegisterKernel backward_data(cpu_backend(), "linear.backward_data", make_linear);
-const RegisterKernel backward_weights(cpu_backend(), "linear.backward_weights", make_linear);
+const RegisterKernel register_linear_forward(cpu_backend(), "linear.forward", make_linear);
+const RegisterKernel register_linear_backward_data(cpu_backend(), "linear.backward_data", make_linear);
+const RegisterKernel register_linear_backward_weights(cpu_backend(), "linear.backward_weights", make_linear);
 
 }  // namespace
 

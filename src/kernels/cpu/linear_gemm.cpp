@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/divide.h"
 #include "core/error.h"
 #include "core/parallel.h"
 
@@ -12,13 +13,6 @@ constexpr std::int64_t kSkinnyBatch = 32;
 constexpr std::int64_t kForwardBlockFloats = 32 * 1024;  // of x transposed: a quarter of L2
 constexpr std::int64_t kStripFloats = 16 * 1024;         // of dx: rows of w are then read by whole pages
 constexpr std::int64_t kWeightsBlockFloats = 32 * 1024;  // of x, again a quarter of L2
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) {
-  return ceil_div(a, b) * b;
-}
 
 std::size_t bytes_of(std::int64_t floats) {
   return static_cast<std::size_t>(floats) * sizeof(float);

@@ -122,10 +122,12 @@ class MeanSquaresKernel final : public LossKernel {
   std::int64_t features_;
 };
 
-const RegisterKernel log_softmax_forward(cpu_backend(), "log_softmax.forward", make_kernel<LogSoftmaxForwardKernel>);
-const RegisterKernel log_softmax_backward(cpu_backend(), "log_softmax.backward", make_kernel<LogSoftmaxBackwardKernel>);
-const RegisterKernel cross_entropy(cpu_backend(), "cross_entropy", make_kernel<CrossEntropyKernel>);
-const RegisterKernel mean_squares(cpu_backend(), "mse", make_kernel<MeanSquaresKernel>);
+const RegisterKernel register_loss_log_softmax_forward(cpu_backend(), "log_softmax.forward",
+                                                       make_kernel<LogSoftmaxForwardKernel>);
+const RegisterKernel register_loss_log_softmax_backward(cpu_backend(), "log_softmax.backward",
+                                                        make_kernel<LogSoftmaxBackwardKernel>);
+const RegisterKernel register_loss_cross_entropy(cpu_backend(), "cross_entropy", make_kernel<CrossEntropyKernel>);
+const RegisterKernel register_loss_mean_squares(cpu_backend(), "mse", make_kernel<MeanSquaresKernel>);
 
 }  // namespace
 }  // namespace trifold::cpu

@@ -12,8 +12,6 @@ namespace {
 
 using dnnl::memory;
 
-enum Buffer { kX, kW, kY, kBias };
-
 // The dims in which both layouts of a reorder are oneDNN's: images and column-blocked rows as [N, C, pixels, 1].
 memory::dims reorder_dims(const Shape& shape, const Layout& from, const Layout& to) {
   const Layout& blocked = from.plain() ? to : from;

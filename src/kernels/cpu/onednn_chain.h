@@ -16,6 +16,9 @@ namespace trifold::cpu {
 using DnnlDesc = dnnl::memory::desc;
 using DnnlTag = dnnl::memory::format_tag;
 
+// Of a product, in the order in which a chain is given them.
+enum Buffer { kX, kW, kY, kBias };
+
 dnnl::engine& onednn_engine();
 dnnl::primitive_attr onednn_attributes(bool relu = false);  // scratchpads are ours
 

@@ -11,8 +11,6 @@ namespace {
 
 using dnnl::memory;
 
-enum Buffer { kX, kW, kY, kBias };
-
 memory::data_type element_type(const TensorDesc& tensor) {
   const auto type = onednn_type(tensor.dtype);
   TRIFOLD_CHECK(type, "oneDNN has no convolution of {}", to_string(tensor));

@@ -12,13 +12,13 @@
 namespace trifold::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 1024;
+constexpr std::int64_t kUpdateGrain = 1024;
 constexpr int kMaxThreads = 256;
 
 double sum_of_squares(const float* x, Range range) {
   double sums[kMaxThreads] = {};
   parallel([&](int thread, int threads) {
-    const Range part = share(range.size(), thread, threads, kGrain);
+    const Range part = share(range.size(), thread, threads, kUpdateGrain);
     sums[thread] = optimizer_loops().sum_of_squares(x, {range.begin + part.begin, range.begin + part.end});
   });
   double total = 0;
@@ -65,7 +65,7 @@ class UpdateKernel final : public Kernel {
               adam(part, context.learning_rate, step.updates, decay, gradient_scale);
           }
         },
-        kGrain);
+        kUpdateGrain);
   }
 
  private:
@@ -127,7 +127,7 @@ class UpdateKernel final : public Kernel {
         [&](Range range) {
           sgd({segment.begin + range.begin, segment.begin + range.end}, 1, rate * decay, rate * gradient_scale);
         },
-        kGrain);
+        kUpdateGrain);
   }
 
   OptimizerUpdate op_;
@@ -162,7 +162,7 @@ class AccumulateKernel final : public Kernel {
           else
             element_loops().add_in_place(in(1), out(0), range);
         },
-        kGrain);
+        kUpdateGrain);
   }
 
  private:
@@ -170,9 +170,10 @@ class AccumulateKernel final : public Kernel {
   std::int64_t elements_;
 };
 
-const RegisterKernel update(cpu_backend(), "optimizer.update", make_kernel<UpdateKernel>);
-const RegisterKernel squares(cpu_backend(), "optimizer.squares", make_kernel<SquaresKernel>);
-const RegisterKernel accumulate(cpu_backend(), "optimizer.accumulate", make_kernel<AccumulateKernel>);
+const RegisterKernel register_optimizer_update(cpu_backend(), "optimizer.update", make_kernel<UpdateKernel>);
+const RegisterKernel register_optimizer_squares(cpu_backend(), "optimizer.squares", make_kernel<SquaresKernel>);
+const RegisterKernel register_optimizer_accumulate(cpu_backend(), "optimizer.accumulate",
+                                                   make_kernel<AccumulateKernel>);
 
 }  // namespace
 }  // namespace trifold::cpu

@@ -140,12 +140,14 @@ class GlobalBackwardKernel final : public Kernel {
   std::int64_t batch_;
 };
 
-const RegisterKernel max_forward(cpu_backend(), "max_pool.forward", make_kernel<MaxForwardKernel>);
-const RegisterKernel max_backward(cpu_backend(), "max_pool.backward", make_kernel<MaxBackwardKernel>);
-const RegisterKernel avg_forward(cpu_backend(), "avg_pool.forward", make_kernel<AvgForwardKernel>);
-const RegisterKernel avg_backward(cpu_backend(), "avg_pool.backward", make_kernel<AvgBackwardKernel>);
-const RegisterKernel global_forward(cpu_backend(), "global_avg_pool.forward", make_kernel<GlobalForwardKernel>);
-const RegisterKernel global_backward(cpu_backend(), "global_avg_pool.backward", make_kernel<GlobalBackwardKernel>);
+const RegisterKernel register_pooling_max_forward(cpu_backend(), "max_pool.forward", make_kernel<MaxForwardKernel>);
+const RegisterKernel register_pooling_max_backward(cpu_backend(), "max_pool.backward", make_kernel<MaxBackwardKernel>);
+const RegisterKernel register_pooling_avg_forward(cpu_backend(), "avg_pool.forward", make_kernel<AvgForwardKernel>);
+const RegisterKernel register_pooling_avg_backward(cpu_backend(), "avg_pool.backward", make_kernel<AvgBackwardKernel>);
+const RegisterKernel register_pooling_global_forward(cpu_backend(), "global_avg_pool.forward",
+                                                     make_kernel<GlobalForwardKernel>);
+const RegisterKernel register_pooling_global_backward(cpu_backend(), "global_avg_pool.backward",
+                                                      make_kernel<GlobalBackwardKernel>);
 
 }  // namespace
 }  // namespace trifold::cpu

@@ -60,7 +60,7 @@ class PrepareKernel final : public Kernel {
   int threads_;
 };
 
-const RegisterKernel prepare(cpu_backend(), "prepare_images", make_kernel<PrepareKernel>);
+const RegisterKernel register_prepare_images_prepare(cpu_backend(), "prepare_images", make_kernel<PrepareKernel>);
 
 }  // namespace
 }  // namespace trifold::cpu

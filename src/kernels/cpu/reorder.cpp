@@ -27,7 +27,7 @@ class ReorderKernel final : public Kernel {
   ReorderPrimitive primitive_;
 };
 
-const RegisterKernel reorder(cpu_backend(), "reorder", make_kernel<ReorderKernel>);
+const RegisterKernel register_reorder(cpu_backend(), "reorder", make_kernel<ReorderKernel>);
 
 }  // namespace
 }  // namespace trifold::cpu

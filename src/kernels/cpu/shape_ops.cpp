@@ -77,9 +77,9 @@ class SplitKernel final : public Kernel {
   std::vector<std::int64_t> channels_;
 };
 
-const RegisterKernel add(cpu_backend(), "add", make_kernel<AddKernel>);
-const RegisterKernel concat(cpu_backend(), "concat", make_kernel<ConcatKernel>);
-const RegisterKernel split(cpu_backend(), "split_channels", make_kernel<SplitKernel>);
+const RegisterKernel register_shape_ops_add(cpu_backend(), "add", make_kernel<AddKernel>);
+const RegisterKernel register_shape_ops_concat(cpu_backend(), "concat", make_kernel<ConcatKernel>);
+const RegisterKernel register_shape_ops_split(cpu_backend(), "split_channels", make_kernel<SplitKernel>);
 
 }  // namespace
 }  // namespace trifold::cpu

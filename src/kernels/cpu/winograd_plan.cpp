@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/divide.h"
+
 namespace trifold::cpu {
 namespace {
 
@@ -18,10 +20,6 @@ constexpr std::int64_t kDepthChannels = 64;              // of weights transform
 constexpr std::int64_t kGroupChannels = 128;             // of input whose weight gradients are summed at a time
 
 constexpr std::int64_t kFrequencyBytes = kWinogradFrequencies * sizeof(float);
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 WinogradGeometry geometry_of(const WinogradShape& shape, int lanes) {
   WinogradGeometry g;

@@ -118,8 +118,8 @@ class BackwardKernel final : public CudaKernel {
   TensorDesc tensor_;
 };
 
-const RegisterKernel forward(cuda_backend(), "activation.forward", make_kernel<ForwardKernel>);
-const RegisterKernel backward(cuda_backend(), "activation.backward", make_kernel<BackwardKernel>);
+const RegisterKernel register_activation_forward(cuda_backend(), "activation.forward", make_kernel<ForwardKernel>);
+const RegisterKernel register_activation_backward(cuda_backend(), "activation.backward", make_kernel<BackwardKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

@@ -299,9 +299,10 @@ class ApplyKernel final : public CudaKernel {
   Columns columns_;
 };
 
-const RegisterKernel statistics(cuda_backend(), "batch_norm.statistics", make_kernel<StatisticsKernel>);
-const RegisterKernel running(cuda_backend(), "batch_norm.running", make_kernel<RunningKernel>);
-const RegisterKernel apply(cuda_backend(), "batch_norm.apply", make_kernel<ApplyKernel>);
+const RegisterKernel register_batch_norm_statistics(cuda_backend(), "batch_norm.statistics",
+                                                    make_kernel<StatisticsKernel>);
+const RegisterKernel register_batch_norm_running(cuda_backend(), "batch_norm.running", make_kernel<RunningKernel>);
+const RegisterKernel register_batch_norm_apply(cuda_backend(), "batch_norm.apply", make_kernel<ApplyKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

@@ -256,8 +256,10 @@ class BackwardInputKernel final : public CudaKernel {
   Columns columns_;
 };
 
-const RegisterKernel backward_reduce(cuda_backend(), "batch_norm.backward_reduce", make_kernel<BackwardReduceKernel>);
-const RegisterKernel backward_input(cuda_backend(), "batch_norm.backward_input", make_kernel<BackwardInputKernel>);
+const RegisterKernel register_batch_norm_backward_backward_reduce(cuda_backend(), "batch_norm.backward_reduce",
+                                                                  make_kernel<BackwardReduceKernel>);
+const RegisterKernel register_batch_norm_backward_backward_input(cuda_backend(), "batch_norm.backward_input",
+                                                                 make_kernel<BackwardInputKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

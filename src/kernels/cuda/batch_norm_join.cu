@@ -108,7 +108,7 @@ class JoinKernel final : public CudaKernel {
   int rows_, channels_;
 };
 
-const RegisterKernel join(cuda_backend(), "batch_norm.join", make_kernel<JoinKernel>);
+const RegisterKernel register_batch_norm_join_join(cuda_backend(), "batch_norm.join", make_kernel<JoinKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

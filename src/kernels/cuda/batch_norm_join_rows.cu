@@ -98,7 +98,8 @@ class JoinRowsKernel final : public CudaKernel {
   JoinRowsArgs args_{};
 };
 
-const RegisterKernel join_rows_of_images(cuda_backend(), "batch_norm.join_rows", make_kernel<JoinRowsKernel>);
+const RegisterKernel register_batch_norm_join_rows_join_rows_of_images(cuda_backend(), "batch_norm.join_rows",
+                                                                       make_kernel<JoinRowsKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

@@ -58,7 +58,7 @@ class CastKernel final : public CudaKernel {
   TensorDesc to_;
 };
 
-const RegisterKernel cast(cuda_backend(), "cast", make_kernel<CastKernel>);
+const RegisterKernel register_cast(cuda_backend(), "cast", make_kernel<CastKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

@@ -156,9 +156,11 @@ class BackwardWeightsKernel final : public CudaKernel {
   KernelPtr to_float_;
 };
 
-const RegisterKernel forward(cuda_backend(), "conv2d.forward", make_kernel<ForwardKernel>);
-const RegisterKernel backward_data(cuda_backend(), "conv2d.backward_data", make_kernel<BackwardDataKernel>);
-const RegisterKernel backward_weights(cuda_backend(), "conv2d.backward_weights", make_kernel<BackwardWeightsKernel>);
+const RegisterKernel register_conv2d_forward(cuda_backend(), "conv2d.forward", make_kernel<ForwardKernel>);
+const RegisterKernel register_conv2d_backward_data(cuda_backend(), "conv2d.backward_data",
+                                                   make_kernel<BackwardDataKernel>);
+const RegisterKernel register_conv2d_backward_weights(cuda_backend(), "conv2d.backward_weights",
+                                                      make_kernel<BackwardWeightsKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

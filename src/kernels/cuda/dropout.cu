@@ -160,8 +160,8 @@ class BackwardKernel final : public DropoutKernel {
   bool relu_;
 };
 
-const RegisterKernel forward(cuda_backend(), "dropout.forward", make_kernel<ForwardKernel>);
-const RegisterKernel backward(cuda_backend(), "dropout.backward", make_kernel<BackwardKernel>);
+const RegisterKernel register_dropout_forward(cuda_backend(), "dropout.forward", make_kernel<ForwardKernel>);
+const RegisterKernel register_dropout_backward(cuda_backend(), "dropout.backward", make_kernel<BackwardKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

@@ -117,9 +117,11 @@ class BackwardWeightsKernel final : public CudaKernel {
   CublasMatmul matmul_;
 };
 
-const RegisterKernel forward(cuda_backend(), "linear.forward", make_kernel<ForwardKernel>);
-const RegisterKernel backward_data(cuda_backend(), "linear.backward_data", make_kernel<BackwardDataKernel>);
-const RegisterKernel backward_weights(cuda_backend(), "linear.backward_weights", make_kernel<BackwardWeightsKernel>);
+const RegisterKernel register_linear_forward(cuda_backend(), "linear.forward", make_kernel<ForwardKernel>);
+const RegisterKernel register_linear_backward_data(cuda_backend(), "linear.backward_data",
+                                                   make_kernel<BackwardDataKernel>);
+const RegisterKernel register_linear_backward_weights(cuda_backend(), "linear.backward_weights",
+                                                      make_kernel<BackwardWeightsKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

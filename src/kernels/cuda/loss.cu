@@ -392,10 +392,12 @@ class MeanSquaresKernel final : public LossKernel {
   MeanSquares op_;
 };
 
-const RegisterKernel softmax_forward(cuda_backend(), "log_softmax.forward", make_kernel<LogSoftmaxForwardKernel>);
-const RegisterKernel softmax_backward(cuda_backend(), "log_softmax.backward", make_kernel<LogSoftmaxBackwardKernel>);
-const RegisterKernel cross_entropy(cuda_backend(), "cross_entropy", make_kernel<CrossEntropyKernel>);
-const RegisterKernel mean_squares(cuda_backend(), "mse", make_kernel<MeanSquaresKernel>);
+const RegisterKernel register_loss_softmax_forward(cuda_backend(), "log_softmax.forward",
+                                                   make_kernel<LogSoftmaxForwardKernel>);
+const RegisterKernel register_loss_softmax_backward(cuda_backend(), "log_softmax.backward",
+                                                    make_kernel<LogSoftmaxBackwardKernel>);
+const RegisterKernel register_loss_cross_entropy(cuda_backend(), "cross_entropy", make_kernel<CrossEntropyKernel>);
+const RegisterKernel register_loss_mean_squares(cuda_backend(), "mse", make_kernel<MeanSquaresKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

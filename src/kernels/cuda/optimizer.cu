@@ -371,9 +371,10 @@ class AccumulateKernel final : public CudaKernel {
   std::int64_t elements_;
 };
 
-const RegisterKernel update_kernel(cuda_backend(), "optimizer.update", make_kernel<UpdateKernel>);
-const RegisterKernel squares_kernel(cuda_backend(), "optimizer.squares", make_kernel<SquaresKernel>);
-const RegisterKernel accumulate_kernel(cuda_backend(), "optimizer.accumulate", make_kernel<AccumulateKernel>);
+const RegisterKernel register_optimizer_update_kernel(cuda_backend(), "optimizer.update", make_kernel<UpdateKernel>);
+const RegisterKernel register_optimizer_squares_kernel(cuda_backend(), "optimizer.squares", make_kernel<SquaresKernel>);
+const RegisterKernel register_optimizer_accumulate_kernel(cuda_backend(), "optimizer.accumulate",
+                                                          make_kernel<AccumulateKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

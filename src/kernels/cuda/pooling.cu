@@ -236,17 +236,18 @@ class GlobalAvgPoolBackwardKernel final : public CudaKernel {
   Columns columns_;
 };
 
-const RegisterKernel max_forward(cuda_backend(), "max_pool.forward",
-                                 make_kernel<PoolForwardKernel<MaxPoolForward, PoolKind::max>>);
-const RegisterKernel max_backward(cuda_backend(), "max_pool.backward",
-                                  make_kernel<PoolBackwardKernel<MaxPoolBackward, PoolKind::max>>);
-const RegisterKernel avg_forward(cuda_backend(), "avg_pool.forward",
-                                 make_kernel<PoolForwardKernel<AvgPoolForward, PoolKind::avg>>);
-const RegisterKernel avg_backward(cuda_backend(), "avg_pool.backward",
-                                  make_kernel<PoolBackwardKernel<AvgPoolBackward, PoolKind::avg>>);
-const RegisterKernel global_forward(cuda_backend(), "global_avg_pool.forward", make_kernel<GlobalAvgPoolForwardKernel>);
-const RegisterKernel global_backward(cuda_backend(), "global_avg_pool.backward",
-                                     make_kernel<GlobalAvgPoolBackwardKernel>);
+const RegisterKernel register_pooling_max_forward(cuda_backend(), "max_pool.forward",
+                                                  make_kernel<PoolForwardKernel<MaxPoolForward, PoolKind::max>>);
+const RegisterKernel register_pooling_max_backward(cuda_backend(), "max_pool.backward",
+                                                   make_kernel<PoolBackwardKernel<MaxPoolBackward, PoolKind::max>>);
+const RegisterKernel register_pooling_avg_forward(cuda_backend(), "avg_pool.forward",
+                                                  make_kernel<PoolForwardKernel<AvgPoolForward, PoolKind::avg>>);
+const RegisterKernel register_pooling_avg_backward(cuda_backend(), "avg_pool.backward",
+                                                   make_kernel<PoolBackwardKernel<AvgPoolBackward, PoolKind::avg>>);
+const RegisterKernel register_pooling_global_forward(cuda_backend(), "global_avg_pool.forward",
+                                                     make_kernel<GlobalAvgPoolForwardKernel>);
+const RegisterKernel register_pooling_global_backward(cuda_backend(), "global_avg_pool.backward",
+                                                      make_kernel<GlobalAvgPoolBackwardKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

@@ -234,7 +234,7 @@ class PrepareKernel final : public CudaKernel {
   PrepareArgs args_{};
 };
 
-const RegisterKernel prepare(cuda_backend(), "prepare_images", make_kernel<PrepareKernel>);
+const RegisterKernel register_prepare_images_prepare(cuda_backend(), "prepare_images", make_kernel<PrepareKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

@@ -144,7 +144,7 @@ class ReorderKernel final : public CudaKernel {
   Tiling tiling_;
 };
 
-const RegisterKernel reorder(cuda_backend(), "reorder", make_kernel<ReorderKernel>);
+const RegisterKernel register_reorder(cuda_backend(), "reorder", make_kernel<ReorderKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

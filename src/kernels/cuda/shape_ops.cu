@@ -120,9 +120,10 @@ class SplitChannelsKernel final : public ChannelCopyKernel {
   }
 };
 
-const RegisterKernel add(cuda_backend(), "add", make_kernel<AddKernel>);
-const RegisterKernel concat(cuda_backend(), "concat", make_kernel<ConcatKernel>);
-const RegisterKernel split_channels(cuda_backend(), "split_channels", make_kernel<SplitChannelsKernel>);
+const RegisterKernel register_shape_ops_add(cuda_backend(), "add", make_kernel<AddKernel>);
+const RegisterKernel register_shape_ops_concat(cuda_backend(), "concat", make_kernel<ConcatKernel>);
+const RegisterKernel register_shape_ops_split_channels(cuda_backend(), "split_channels",
+                                                       make_kernel<SplitChannelsKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

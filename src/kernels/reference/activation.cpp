@@ -82,10 +82,10 @@ class BackwardKernel final : public Kernel {
   std::int64_t elements_;
 };
 
-const RegisterKernel forward(reference_backend(), "activation.forward",
-                             make_for_type<ForwardKernel<float>, ForwardKernel<double>>);
-const RegisterKernel backward(reference_backend(), "activation.backward",
-                              make_for_type<BackwardKernel<float>, BackwardKernel<double>>);
+const RegisterKernel register_activation_forward(reference_backend(), "activation.forward",
+                                                 make_for_type<ForwardKernel<float>, ForwardKernel<double>>);
+const RegisterKernel register_activation_backward(reference_backend(), "activation.backward",
+                                                  make_for_type<BackwardKernel<float>, BackwardKernel<double>>);
 
 }  // namespace
 }  // namespace trifold::reference

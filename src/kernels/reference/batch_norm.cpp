@@ -202,16 +202,18 @@ class BackwardInputKernel final : public Kernel {
   Groups groups_;
 };
 
-const RegisterKernel statistics(reference_backend(), "batch_norm.statistics",
-                                make_for_type<StatisticsKernel<float>, StatisticsKernel<double>>);
-const RegisterKernel running(reference_backend(), "batch_norm.running",
-                             make_for_type<RunningKernel<float>, RunningKernel<double>>);
-const RegisterKernel apply(reference_backend(), "batch_norm.apply",
-                           make_for_type<ApplyKernel<float>, ApplyKernel<double>>);
-const RegisterKernel backward_reduce(reference_backend(), "batch_norm.backward_reduce",
-                                     make_for_type<BackwardReduceKernel<float>, BackwardReduceKernel<double>>);
-const RegisterKernel backward_input(reference_backend(), "batch_norm.backward_input",
-                                    make_for_type<BackwardInputKernel<float>, BackwardInputKernel<double>>);
+const RegisterKernel register_batch_norm_statistics(reference_backend(), "batch_norm.statistics",
+                                                    make_for_type<StatisticsKernel<float>, StatisticsKernel<double>>);
+const RegisterKernel register_batch_norm_running(reference_backend(), "batch_norm.running",
+                                                 make_for_type<RunningKernel<float>, RunningKernel<double>>);
+const RegisterKernel register_batch_norm_apply(reference_backend(), "batch_norm.apply",
+                                               make_for_type<ApplyKernel<float>, ApplyKernel<double>>);
+const RegisterKernel register_batch_norm_backward_reduce(
+    reference_backend(), "batch_norm.backward_reduce",
+    make_for_type<BackwardReduceKernel<float>, BackwardReduceKernel<double>>);
+const RegisterKernel register_batch_norm_backward_input(
+    reference_backend(), "batch_norm.backward_input",
+    make_for_type<BackwardInputKernel<float>, BackwardInputKernel<double>>);
 
 }  // namespace
 }  // namespace trifold::reference

@@ -46,7 +46,7 @@ class CastKernel final : public Kernel {
   DType to_;
 };
 
-const RegisterKernel cast(reference_backend(), "cast", make_kernel<CastKernel>);
+const RegisterKernel register_cast(reference_backend(), "cast", make_kernel<CastKernel>);
 
 }  // namespace
 

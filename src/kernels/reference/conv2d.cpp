@@ -116,11 +116,12 @@ class Conv2dBackwardWeightsKernel final : public Kernel {
   Shape x_, y_, w_;
 };
 
-const RegisterKernel forward(reference_backend(), "conv2d.forward",
-                             make_for_type<Conv2dForwardKernel<float>, Conv2dForwardKernel<double>>);
-const RegisterKernel backward_data(reference_backend(), "conv2d.backward_data",
-                                   make_for_type<Conv2dBackwardDataKernel<float>, Conv2dBackwardDataKernel<double>>);
-const RegisterKernel backward_weights(
+const RegisterKernel register_conv2d_forward(reference_backend(), "conv2d.forward",
+                                             make_for_type<Conv2dForwardKernel<float>, Conv2dForwardKernel<double>>);
+const RegisterKernel register_conv2d_backward_data(
+    reference_backend(), "conv2d.backward_data",
+    make_for_type<Conv2dBackwardDataKernel<float>, Conv2dBackwardDataKernel<double>>);
+const RegisterKernel register_conv2d_backward_weights(
     reference_backend(), "conv2d.backward_weights",
     make_for_type<Conv2dBackwardWeightsKernel<float>, Conv2dBackwardWeightsKernel<double>>);
 

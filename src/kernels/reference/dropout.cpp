@@ -37,9 +37,9 @@ class Factors {
 };
 
 template <class T>
-class ForwardKernel final : public Kernel {
+class DropoutForwardKernel final : public Kernel {
  public:
-  explicit ForwardKernel(const KernelRequest& request)
+  explicit DropoutForwardKernel(const KernelRequest& request)
       : relu_(op_as<DropoutForward>(request).relu),
         factors_(op_as<DropoutForward>(request).args, request.in[0].shape),
         elements_(request.in[0].elements()) {}
@@ -58,9 +58,9 @@ class ForwardKernel final : public Kernel {
 };
 
 template <class T>
-class BackwardKernel final : public Kernel {
+class DropoutBackwardKernel final : public Kernel {
  public:
-  explicit BackwardKernel(const KernelRequest& request)
+  explicit DropoutBackwardKernel(const KernelRequest& request)
       : relu_(op_as<DropoutBackward>(request).relu),
         factors_(op_as<DropoutBackward>(request).args, request.in[0].shape),
         elements_(request.in[0].elements()) {}
@@ -78,10 +78,11 @@ class BackwardKernel final : public Kernel {
   std::int64_t elements_;
 };
 
-const RegisterKernel forward(reference_backend(), "dropout.forward",
-                             make_for_type<ForwardKernel<float>, ForwardKernel<double>>);
-const RegisterKernel backward(reference_backend(), "dropout.backward",
-                              make_for_type<BackwardKernel<float>, BackwardKernel<double>>);
+const RegisterKernel register_dropout_forward(reference_backend(), "dropout.forward",
+                                              make_for_type<DropoutForwardKernel<float>, DropoutForwardKernel<double>>);
+const RegisterKernel register_dropout_backward(
+    reference_backend(), "dropout.backward",
+    make_for_type<DropoutBackwardKernel<float>, DropoutBackwardKernel<double>>);
 
 }  // namespace
 }  // namespace trifold::reference

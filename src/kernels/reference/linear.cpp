@@ -84,11 +84,12 @@ class LinearBackwardWeightsKernel final : public Kernel {
   Extents e_;
 };
 
-const RegisterKernel forward(reference_backend(), "linear.forward",
-                             make_for_type<LinearForwardKernel<float>, LinearForwardKernel<double>>);
-const RegisterKernel backward_data(reference_backend(), "linear.backward_data",
-                                   make_for_type<LinearBackwardDataKernel<float>, LinearBackwardDataKernel<double>>);
-const RegisterKernel backward_weights(
+const RegisterKernel register_linear_forward(reference_backend(), "linear.forward",
+                                             make_for_type<LinearForwardKernel<float>, LinearForwardKernel<double>>);
+const RegisterKernel register_linear_backward_data(
+    reference_backend(), "linear.backward_data",
+    make_for_type<LinearBackwardDataKernel<float>, LinearBackwardDataKernel<double>>);
+const RegisterKernel register_linear_backward_weights(
     reference_backend(), "linear.backward_weights",
     make_for_type<LinearBackwardWeightsKernel<float>, LinearBackwardWeightsKernel<double>>);
 

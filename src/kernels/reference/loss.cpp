@@ -145,16 +145,17 @@ class MeanSquaresKernel final : public Kernel {
   Rows rows_;
 };
 
-const RegisterKernel log_softmax_forward(
+const RegisterKernel register_loss_log_softmax_forward(
     reference_backend(), "log_softmax.forward",
     make_for_type<LogSoftmaxForwardKernel<float>, LogSoftmaxForwardKernel<double>>);
-const RegisterKernel log_softmax_backward(
+const RegisterKernel register_loss_log_softmax_backward(
     reference_backend(), "log_softmax.backward",
     make_for_type<LogSoftmaxBackwardKernel<float>, LogSoftmaxBackwardKernel<double>>);
-const RegisterKernel cross_entropy(reference_backend(), "cross_entropy",
-                                   make_for_type<CrossEntropyKernel<float>, CrossEntropyKernel<double>, is_report>);
-const RegisterKernel mean_squares(reference_backend(), "mse",
-                                  make_for_type<MeanSquaresKernel<float>, MeanSquaresKernel<double>, is_report>);
+const RegisterKernel register_loss_cross_entropy(
+    reference_backend(), "cross_entropy",
+    make_for_type<CrossEntropyKernel<float>, CrossEntropyKernel<double>, is_report>);
+const RegisterKernel register_loss_mean_squares(
+    reference_backend(), "mse", make_for_type<MeanSquaresKernel<float>, MeanSquaresKernel<double>, is_report>);
 
 }  // namespace
 }  // namespace trifold::reference

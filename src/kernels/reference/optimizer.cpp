@@ -159,12 +159,12 @@ class AccumulateKernel final : public Kernel {
   std::int64_t elements_;
 };
 
-const RegisterKernel update(reference_backend(), "optimizer.update",
-                            make_for_type<UpdateKernel<float>, UpdateKernel<double>, has_own_type>);
-const RegisterKernel squares(reference_backend(), "optimizer.squares",
-                             make_for_type<SquaresKernel<float>, SquaresKernel<double>>);
-const RegisterKernel accumulate(reference_backend(), "optimizer.accumulate",
-                                make_for_type<AccumulateKernel<float>, AccumulateKernel<double>>);
+const RegisterKernel register_optimizer_update(reference_backend(), "optimizer.update",
+                                               make_for_type<UpdateKernel<float>, UpdateKernel<double>, has_own_type>);
+const RegisterKernel register_optimizer_squares(reference_backend(), "optimizer.squares",
+                                                make_for_type<SquaresKernel<float>, SquaresKernel<double>>);
+const RegisterKernel register_optimizer_accumulate(reference_backend(), "optimizer.accumulate",
+                                                   make_for_type<AccumulateKernel<float>, AccumulateKernel<double>>);
 
 }  // namespace
 }  // namespace trifold::reference

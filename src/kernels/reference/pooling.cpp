@@ -180,18 +180,20 @@ class GlobalAvgPoolBackwardKernel final : public Kernel {
   std::int64_t whole_;  // pixels of an image
 };
 
-const RegisterKernel max_forward(reference_backend(), "max_pool.forward",
-                                 make_for_type<MaxPoolForwardKernel<float>, MaxPoolForwardKernel<double>>);
-const RegisterKernel max_backward(reference_backend(), "max_pool.backward",
-                                  make_for_type<MaxPoolBackwardKernel<float>, MaxPoolBackwardKernel<double>>);
-const RegisterKernel avg_forward(reference_backend(), "avg_pool.forward",
-                                 make_for_type<AvgPoolForwardKernel<float>, AvgPoolForwardKernel<double>>);
-const RegisterKernel avg_backward(reference_backend(), "avg_pool.backward",
-                                  make_for_type<AvgPoolBackwardKernel<float>, AvgPoolBackwardKernel<double>>);
-const RegisterKernel global_forward(
+const RegisterKernel register_pooling_max_forward(
+    reference_backend(), "max_pool.forward", make_for_type<MaxPoolForwardKernel<float>, MaxPoolForwardKernel<double>>);
+const RegisterKernel register_pooling_max_backward(
+    reference_backend(), "max_pool.backward",
+    make_for_type<MaxPoolBackwardKernel<float>, MaxPoolBackwardKernel<double>>);
+const RegisterKernel register_pooling_avg_forward(
+    reference_backend(), "avg_pool.forward", make_for_type<AvgPoolForwardKernel<float>, AvgPoolForwardKernel<double>>);
+const RegisterKernel register_pooling_avg_backward(
+    reference_backend(), "avg_pool.backward",
+    make_for_type<AvgPoolBackwardKernel<float>, AvgPoolBackwardKernel<double>>);
+const RegisterKernel register_pooling_global_forward(
     reference_backend(), "global_avg_pool.forward",
     make_for_type<GlobalAvgPoolForwardKernel<float>, GlobalAvgPoolForwardKernel<double>>);
-const RegisterKernel global_backward(
+const RegisterKernel register_pooling_global_backward(
     reference_backend(), "global_avg_pool.backward",
     make_for_type<GlobalAvgPoolBackwardKernel<float>, GlobalAvgPoolBackwardKernel<double>>);
 

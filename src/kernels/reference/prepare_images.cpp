@@ -95,8 +95,8 @@ class PrepareKernel final : public Kernel {
   Shape shape_;
 };
 
-const RegisterKernel prepare(reference_backend(), "prepare_images",
-                             make_for_type<PrepareKernel<float>, PrepareKernel<double>>);
+const RegisterKernel register_prepare_images_prepare(reference_backend(), "prepare_images",
+                                                     make_for_type<PrepareKernel<float>, PrepareKernel<double>>);
 
 }  // namespace
 }  // namespace trifold::reference

@@ -104,11 +104,13 @@ class ReorderKernel final : public Kernel {
   TensorDesc to_;
 };
 
-const RegisterKernel add(reference_backend(), "add", make_for_type<AddKernel<float>, AddKernel<double>>);
-const RegisterKernel concat(reference_backend(), "concat", make_for_type<ConcatKernel<float>, ConcatKernel<double>>);
-const RegisterKernel split_channels(reference_backend(), "split_channels",
-                                    make_for_type<SplitChannelsKernel<float>, SplitChannelsKernel<double>>);
-const RegisterKernel reorder(reference_backend(), "reorder", make_kernel<ReorderKernel>);
+const RegisterKernel register_shape_ops_add(reference_backend(), "add",
+                                            make_for_type<AddKernel<float>, AddKernel<double>>);
+const RegisterKernel register_shape_ops_concat(reference_backend(), "concat",
+                                               make_for_type<ConcatKernel<float>, ConcatKernel<double>>);
+const RegisterKernel register_shape_ops_split_channels(
+    reference_backend(), "split_channels", make_for_type<SplitChannelsKernel<float>, SplitChannelsKernel<double>>);
+const RegisterKernel register_shape_ops_reorder(reference_backend(), "reorder", make_kernel<ReorderKernel>);
 
 }  // namespace
 }  // namespace trifold::reference

@@ -192,13 +192,17 @@ class ReceiveKernel final : public CollectiveKernel {
   std::size_t bytes_;
 };
 
-const RegisterKernel cpu_all_reduce(cpu_backend(), "all_reduce", make_kernel<AllReduceKernel>);
-const RegisterKernel cpu_join_sums(cpu_backend(), "join_sums", make_kernel<JoinSumsKernel>);
-const RegisterKernel cpu_all_gather(cpu_backend(), "all_gather", make_kernel<AllGatherKernel>);
-const RegisterKernel cpu_reduce_scatter(cpu_backend(), "reduce_scatter", make_kernel<ReduceScatterKernel>);
-const RegisterKernel cpu_gather_channels(cpu_backend(), "gather_channels", make_kernel<GatherChannelsKernel>);
-const RegisterKernel cpu_send(cpu_backend(), "send", make_kernel<SendKernel>);
-const RegisterKernel cpu_receive(cpu_backend(), "receive", make_kernel<ReceiveKernel>);
+const RegisterKernel register_collective_kernels_cpu_all_reduce(cpu_backend(), "all_reduce",
+                                                                make_kernel<AllReduceKernel>);
+const RegisterKernel register_collective_kernels_cpu_join_sums(cpu_backend(), "join_sums", make_kernel<JoinSumsKernel>);
+const RegisterKernel register_collective_kernels_cpu_all_gather(cpu_backend(), "all_gather",
+                                                                make_kernel<AllGatherKernel>);
+const RegisterKernel register_collective_kernels_cpu_reduce_scatter(cpu_backend(), "reduce_scatter",
+                                                                    make_kernel<ReduceScatterKernel>);
+const RegisterKernel register_collective_kernels_cpu_gather_channels(cpu_backend(), "gather_channels",
+                                                                     make_kernel<GatherChannelsKernel>);
+const RegisterKernel register_collective_kernels_cpu_send(cpu_backend(), "send", make_kernel<SendKernel>);
+const RegisterKernel register_collective_kernels_cpu_receive(cpu_backend(), "receive", make_kernel<ReceiveKernel>);
 const RegisterKernel reference_all_reduce(reference_backend(), "all_reduce", make_kernel<AllReduceKernel>);
 const RegisterKernel reference_join_sums(reference_backend(), "join_sums", make_kernel<JoinSumsKernel>);
 const RegisterKernel reference_all_gather(reference_backend(), "all_gather", make_kernel<AllGatherKernel>);

@@ -280,10 +280,14 @@ class AverageKernel final : public GradientExchangeKernel {
   }
 };
 
-const RegisterKernel cpu_half(cpu_backend(), "all_reduce.half", make_kernel<HalfAllReduceKernel>);
-const RegisterKernel cpu_top_k(cpu_backend(), "all_reduce.top_k", make_kernel<TopKAllReduceKernel>);
-const RegisterKernel cpu_low_rank(cpu_backend(), "all_reduce.low_rank", make_kernel<LowRankAllReduceKernel>);
-const RegisterKernel cpu_average(cpu_backend(), "average", make_kernel<AverageKernel>);
+const RegisterKernel register_gradient_exchange_kernels_cpu_half(cpu_backend(), "all_reduce.half",
+                                                                 make_kernel<HalfAllReduceKernel>);
+const RegisterKernel register_gradient_exchange_kernels_cpu_top_k(cpu_backend(), "all_reduce.top_k",
+                                                                  make_kernel<TopKAllReduceKernel>);
+const RegisterKernel register_gradient_exchange_kernels_cpu_low_rank(cpu_backend(), "all_reduce.low_rank",
+                                                                     make_kernel<LowRankAllReduceKernel>);
+const RegisterKernel register_gradient_exchange_kernels_cpu_average(cpu_backend(), "average",
+                                                                    make_kernel<AverageKernel>);
 
 }  // namespace
 }  // namespace trifold

@@ -192,11 +192,13 @@ class TakeBlockKernel final : public Kernel {
   ByteMatrix whole_, block_;
 };
 
-const RegisterKernel cpu_grid_gather(cpu_backend(), "grid_gather", make_kernel<GridGatherKernel>);
-const RegisterKernel cpu_grid_sum_scatter(cpu_backend(), "grid_sum_scatter", make_kernel<GridSumScatterKernel>);
-const RegisterKernel cpu_grid_sum(cpu_backend(), "grid_sum", make_kernel<GridSumKernel>);
-const RegisterKernel cpu_gather_blocks(cpu_backend(), "gather_blocks", make_kernel<GatherBlocksKernel>);
-const RegisterKernel cpu_take_block(cpu_backend(), "take_block", make_kernel<TakeBlockKernel>);
+const RegisterKernel register_grid_kernels_cpu_grid_gather(cpu_backend(), "grid_gather", make_kernel<GridGatherKernel>);
+const RegisterKernel register_grid_kernels_cpu_grid_sum_scatter(cpu_backend(), "grid_sum_scatter",
+                                                                make_kernel<GridSumScatterKernel>);
+const RegisterKernel register_grid_kernels_cpu_grid_sum(cpu_backend(), "grid_sum", make_kernel<GridSumKernel>);
+const RegisterKernel register_grid_kernels_cpu_gather_blocks(cpu_backend(), "gather_blocks",
+                                                             make_kernel<GatherBlocksKernel>);
+const RegisterKernel register_grid_kernels_cpu_take_block(cpu_backend(), "take_block", make_kernel<TakeBlockKernel>);
 const RegisterKernel reference_grid_gather(reference_backend(), "grid_gather", make_kernel<GridGatherKernel>);
 const RegisterKernel reference_grid_sum_scatter(reference_backend(), "grid_sum_scatter",
                                                 make_kernel<GridSumScatterKernel>);

@@ -242,10 +242,12 @@ class TakeRowsKernel final : public Kernel {
   EdgeRows edge_;
 };
 
-const RegisterKernel cpu_halo_exchange(cpu_backend(), "halo_exchange", make_kernel<RowExchangeKernel>);
-const RegisterKernel cpu_gather_rows(cpu_backend(), "gather_rows", make_kernel<RowExchangeKernel>);
-const RegisterKernel cpu_halo_add(cpu_backend(), "halo_add", make_kernel<HaloAddKernel>);
-const RegisterKernel cpu_take_rows(cpu_backend(), "take_rows", make_kernel<TakeRowsKernel>);
+const RegisterKernel register_halo_kernels_cpu_halo_exchange(cpu_backend(), "halo_exchange",
+                                                             make_kernel<RowExchangeKernel>);
+const RegisterKernel register_halo_kernels_cpu_gather_rows(cpu_backend(), "gather_rows",
+                                                           make_kernel<RowExchangeKernel>);
+const RegisterKernel register_halo_kernels_cpu_halo_add(cpu_backend(), "halo_add", make_kernel<HaloAddKernel>);
+const RegisterKernel register_halo_kernels_cpu_take_rows(cpu_backend(), "take_rows", make_kernel<TakeRowsKernel>);
 const RegisterKernel reference_halo_exchange(reference_backend(), "halo_exchange", make_kernel<RowExchangeKernel>);
 const RegisterKernel reference_gather_rows(reference_backend(), "gather_rows", make_kernel<RowExchangeKernel>);
 const RegisterKernel reference_halo_add(reference_backend(), "halo_add", make_kernel<HaloAddKernel>);

@@ -117,11 +117,13 @@ class GatherChannelsKernel final : public NcclKernel {
   std::size_t samples_, part_bytes_, all_bytes_;
 };
 
-const RegisterKernel all_reduce(cuda_backend(), "all_reduce", make_kernel<AllReduceKernel>);
-const RegisterKernel join_sums(cuda_backend(), "join_sums", make_kernel<JoinSumsKernel>);
-const RegisterKernel all_gather(cuda_backend(), "all_gather", make_kernel<AllGatherKernel>);
-const RegisterKernel reduce_scatter(cuda_backend(), "reduce_scatter", make_kernel<ReduceScatterKernel>);
-const RegisterKernel gather_channels(cuda_backend(), "gather_channels", make_kernel<GatherChannelsKernel>);
+const RegisterKernel register_collectives_all_reduce(cuda_backend(), "all_reduce", make_kernel<AllReduceKernel>);
+const RegisterKernel register_collectives_join_sums(cuda_backend(), "join_sums", make_kernel<JoinSumsKernel>);
+const RegisterKernel register_collectives_all_gather(cuda_backend(), "all_gather", make_kernel<AllGatherKernel>);
+const RegisterKernel register_collectives_reduce_scatter(cuda_backend(), "reduce_scatter",
+                                                         make_kernel<ReduceScatterKernel>);
+const RegisterKernel register_collectives_gather_channels(cuda_backend(), "gather_channels",
+                                                          make_kernel<GatherChannelsKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

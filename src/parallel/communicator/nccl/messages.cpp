@@ -87,8 +87,8 @@ class ReceiveKernel final : public CudaKernel {
   std::size_t bytes_;
 };
 
-const RegisterKernel send(cuda_backend(), "send", make_kernel<SendKernel>);
-const RegisterKernel receive(cuda_backend(), "receive", make_kernel<ReceiveKernel>);
+const RegisterKernel register_messages_send(cuda_backend(), "send", make_kernel<SendKernel>);
+const RegisterKernel register_messages_receive(cuda_backend(), "receive", make_kernel<ReceiveKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

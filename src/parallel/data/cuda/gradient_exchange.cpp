@@ -185,10 +185,13 @@ class AverageKernel final : public GradientExchangeKernel {
   }
 };
 
-const RegisterKernel half(cuda_backend(), "all_reduce.half", make_kernel<HalfAllReduceKernel>);
-const RegisterKernel top_k(cuda_backend(), "all_reduce.top_k", make_kernel<TopKAllReduceKernel>);
-const RegisterKernel low_rank(cuda_backend(), "all_reduce.low_rank", make_kernel<LowRankAllReduceKernel>);
-const RegisterKernel average(cuda_backend(), "average", make_kernel<AverageKernel>);
+const RegisterKernel register_gradient_exchange_half(cuda_backend(), "all_reduce.half",
+                                                     make_kernel<HalfAllReduceKernel>);
+const RegisterKernel register_gradient_exchange_top_k(cuda_backend(), "all_reduce.top_k",
+                                                      make_kernel<TopKAllReduceKernel>);
+const RegisterKernel register_gradient_exchange_low_rank(cuda_backend(), "all_reduce.low_rank",
+                                                         make_kernel<LowRankAllReduceKernel>);
+const RegisterKernel register_gradient_exchange_average(cuda_backend(), "average", make_kernel<AverageKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

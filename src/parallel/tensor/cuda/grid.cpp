@@ -214,11 +214,11 @@ class TakeBlockKernel final : public CudaKernel {
   std::int64_t first_ = 0;  // byte of the block
 };
 
-const RegisterKernel grid_gather(cuda_backend(), "grid_gather", make_kernel<GridGatherKernel>);
-const RegisterKernel grid_sum_scatter(cuda_backend(), "grid_sum_scatter", make_kernel<GridSumScatterKernel>);
-const RegisterKernel grid_sum(cuda_backend(), "grid_sum", make_kernel<GridSumKernel>);
-const RegisterKernel gather_blocks(cuda_backend(), "gather_blocks", make_kernel<GatherBlocksKernel>);
-const RegisterKernel take_block(cuda_backend(), "take_block", make_kernel<TakeBlockKernel>);
+const RegisterKernel register_grid_gather(cuda_backend(), "grid_gather", make_kernel<GridGatherKernel>);
+const RegisterKernel register_grid_sum_scatter(cuda_backend(), "grid_sum_scatter", make_kernel<GridSumScatterKernel>);
+const RegisterKernel register_grid_sum(cuda_backend(), "grid_sum", make_kernel<GridSumKernel>);
+const RegisterKernel register_grid_gather_blocks(cuda_backend(), "gather_blocks", make_kernel<GatherBlocksKernel>);
+const RegisterKernel register_grid_take_block(cuda_backend(), "take_block", make_kernel<TakeBlockKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda

@@ -241,10 +241,10 @@ class TakeRowsKernel final : public CudaKernel {
   std::vector<RunCopy> copies_;
 };
 
-const RegisterKernel halo_exchange(cuda_backend(), "halo_exchange", make_kernel<RowExchangeKernel>);
-const RegisterKernel gather_rows(cuda_backend(), "gather_rows", make_kernel<RowExchangeKernel>);
-const RegisterKernel halo_add(cuda_backend(), "halo_add", make_kernel<HaloAddKernel>);
-const RegisterKernel take_rows(cuda_backend(), "take_rows", make_kernel<TakeRowsKernel>);
+const RegisterKernel register_halo_exchange(cuda_backend(), "halo_exchange", make_kernel<RowExchangeKernel>);
+const RegisterKernel register_halo_gather_rows(cuda_backend(), "gather_rows", make_kernel<RowExchangeKernel>);
+const RegisterKernel register_halo_add(cuda_backend(), "halo_add", make_kernel<HaloAddKernel>);
+const RegisterKernel register_halo_take_rows(cuda_backend(), "take_rows", make_kernel<TakeRowsKernel>);
 
 }  // namespace
 }  // namespace trifold::cuda
