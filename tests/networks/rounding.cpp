@@ -58,8 +58,7 @@ double growth_of_sum(double products) {
 }
 
 double products_per_element(const Op& op, std::span<const TensorDesc> in, std::span<const TensorDesc> out) {
-  const bool product = op.name().starts_with("conv2d") || op.name().starts_with("linear");
-  if (!product) return 1;
+  if (!is_product(op.kind())) return 1;
   return std::max(1.0, op.flops(in, out) / (2.0 * static_cast<double>(out[0].elements())));
 }
 

@@ -36,6 +36,10 @@ struct ActivationForward final : Op {
   double slope = 0;  // leaky_relu, > 0
 
   std::string_view name() const override { return "activation.forward"; }
+  OpKind kind() const override { return OpKind::element_wise; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
+  bool ends_with_relu() const override { return function == Activation::relu; }
   std::string attributes() const override { return name_of(function); }
   std::vector<int> in_place(int) const override { return {0}; }
 };
@@ -46,6 +50,9 @@ struct ActivationBackward final : Op {
   double slope = 0;
 
   std::string_view name() const override { return "activation.backward"; }
+  OpKind kind() const override { return OpKind::element_wise; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return name_of(function); }
   std::vector<int> in_place(int) const override { return {0, 1}; }
   int leading_image() const override { return 1; }
