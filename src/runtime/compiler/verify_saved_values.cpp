@@ -108,7 +108,7 @@ class SavedValues {
     const ValueId saved = node.in[1];
     const Origin from = origin(saved);
     const auto* forward = from.node == nullptr ? nullptr : op<ActivationForward>(*from.node);
-    if (!gradient_from_output(function)) {
+    if (traits_of(function).gradient_from == GradientFrom::input) {
       if (std::ranges::find(activated_, std::pair(number(saved), function)) == activated_.end())
         fail(node, fmt::format("reads '{}' as the input of a {}, but no {} read it", name(saved), name_of(function),
                                name_of(function)));
