@@ -1,6 +1,6 @@
 // What a JSON object may hold, declared once: names, kinds, defaults, limits, help. Layers, optimisers, data sources
-// and the job's sections declare their fields with these; the parser validates against them, models/schema.json is kept
-// equal to them, and `trifold help` prints them. No JSON here: src/runtime/config turns JSON into FieldValues.
+// and the job's sections declare their fields with these; the parser validates against them, models/schema.json is made
+// of them, and `trifold help` prints them. No JSON here: src/runtime/config turns JSON into FieldValues.
 #pragma once
 
 #include <array>

@@ -1,11 +1,17 @@
 #include "kernels/layout_rules.h"
 
+#include "kernels/ops/linear.h"
+
 namespace trifold {
 
 using Tensors = std::span<const TensorDesc>;
 
 bool is_image(const TensorDesc& tensor) {
   return tensor.shape.rank() == 4;
+}
+
+LayoutChoice plain_layouts(Tensors in, Tensors out) {
+  return {std::vector<Layout>(in.size()), std::vector<Layout>(out.size())};
 }
 
 LayoutChoice layouts_like_leading_image(const Op& op, Tensors in, Tensors out) {
@@ -20,7 +26,7 @@ LayoutChoice layouts_like_leading_image(const Op& op, Tensors in, Tensors out) {
 }
 
 LayoutChoice layouts_like_first_tensor(Tensors in, Tensors out) {
-  LayoutChoice choice = {std::vector<Layout>(in.size()), std::vector<Layout>(out.size())};
+  LayoutChoice choice = plain_layouts(in, out);
   choice.in[0] = choice.out[0] = in[0].layout;
   return choice;
 }
@@ -35,14 +41,12 @@ LayoutChoice layouts_as_given(const Op& op, Tensors in, Tensors out) {
   return choice;
 }
 
-LayoutChoice layouts_of_linear(std::string_view op_name, Tensors in, Tensors out) {
-  LayoutChoice choice = {std::vector<Layout>(in.size()), std::vector<Layout>(out.size())};
-  if (op_name == "linear.forward")
-    choice.in[0] = choice.in[1] = in[0].layout;
-  else if (op_name == "linear.backward_data")
-    choice.in[1] = choice.out[0] = in[1].layout;
-  else
-    choice.in[0] = choice.out[0] = in[0].layout;
+LayoutChoice layouts_of_matrix_product(const Op& op, Tensors in, Tensors out) {
+  const ProductPass pass = static_cast<const MatrixProduct&>(op).pass();
+  const auto tensors = operands_of(pass, in, out);
+  LayoutChoice choice = plain_layouts(in, out);
+  const auto layouts = operands_of(pass, choice.in, choice.out);
+  layouts.x = layouts.w = (pass == ProductPass::backward_data ? tensors.w : tensors.x).layout;
   return choice;
 }
 

@@ -7,6 +7,7 @@ namespace trifold {
 
 bool is_image(const TensorDesc& tensor);  // [N, C, H, W]
 
+LayoutChoice plain_layouts(std::span<const TensorDesc> in, std::span<const TensorDesc> out);  // all row-major
 // Element-wise and channel-wise ops: every image as the op's leading image is; all else plain.
 LayoutChoice layouts_like_leading_image(const Op& op, std::span<const TensorDesc> in, std::span<const TensorDesc> out);
 // The first input in any layout, the first output in the same: the elements' order does not matter.
@@ -14,7 +15,7 @@ LayoutChoice layouts_like_first_tensor(std::span<const TensorDesc> in, std::span
 // Inputs as they are; an output as the input whose memory it takes over, else as it is.
 LayoutChoice layouts_as_given(const Op& op, std::span<const TensorDesc> in, std::span<const TensorDesc> out);
 // Columns of a linear layer's input and weights may lie in any order, as long as it is the same for both.
-LayoutChoice layouts_of_linear(std::string_view op_name, std::span<const TensorDesc> in,
-                               std::span<const TensorDesc> out);
+// Asked for a MatrixProduct only.
+LayoutChoice layouts_of_matrix_product(const Op& op, std::span<const TensorDesc> in, std::span<const TensorDesc> out);
 
 }  // namespace trifold

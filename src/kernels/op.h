@@ -13,6 +13,41 @@
 
 namespace trifold {
 
+class OpTensors;  // ops/op_tensors.h
+
+// What an op does with its elements.
+enum class OpKind {
+  convolution,
+  matrix_product,
+  element_wise,   // an element of the output is made of the same element of the inputs
+  reduction,      // sums, maxima, statistics, losses
+  movement,       // elements go elsewhere or to another type
+  layout_change,  // the same tensor in another memory layout
+  exchange,       // between ranks
+  update,         // of parameters, summed gradients and optimiser state
+};
+
+constexpr bool is_product(OpKind kind) {
+  return kind == OpKind::convolution || kind == OpKind::matrix_product;
+}
+
+// How the memory layouts of an op's tensors depend on each other. Where a rule leaves a choice, the backend makes it.
+enum class LayoutRule {
+  plain,               // every tensor is row-major
+  as_given,            // inputs as they are; an output as the input whose memory it takes over, else as it is
+  like_leading_image,  // every image as the op's leading image; all else plain
+  like_first_tensor,   // the first output as the first input, whose layout does not matter; all else plain
+  convolution,         // the backend chooses for images and weights
+  matrix_product,      // x and w have their columns in the same order
+  joins_channels,      // the inputs are parts of the output along channels
+  splits_channels,     // the outputs are parts of the input along channels
+  gathers_channels,    // the input is one rank's part of the output along channels
+  image_to_row,        // the image lies as it is, the row plain
+  row_to_image,        // the row is plain, the backend chooses for the image
+  same_on_all_ranks,   // input and output alike, and as on every other rank
+  message,             // sender and receiver derive the layout from the shape alone
+};
+
 class Op {
  public:
   Op() = default;
@@ -24,6 +59,11 @@ class Op {
 
   virtual std::string_view name() const = 0;  // "conv2d.forward": the key of kernels
   virtual std::string attributes() const { return {}; }
+  virtual OpKind kind() const = 0;
+  virtual LayoutRule layout_rule() const { return LayoutRule::plain; }
+
+  // Fails (OpTensors::fail) unless shapes and integer types are as the op's header says.
+  virtual void check_shapes(const OpTensors& tensors) const;
 
   // Work, for reports and cost models.
   virtual double flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const;
@@ -40,6 +80,10 @@ class Op {
   virtual int leading_image() const { return 0; }
   // A mask of bits has no layout of its own: its bits lie in the order of this input's elements.
   virtual std::optional<int> mask_follows(Side /*side*/, int /*index*/) const { return std::nullopt; }
+  // Whether a stage that recomputes may run it again in backward instead of keeping what it made.
+  virtual bool may_run_twice() const { return true; }
+  // Whether its first output is max(0, ...) of what it computes, so that a gradient can be undone from its sign.
+  virtual bool ends_with_relu() const { return false; }
   // The output is the input's memory under another shape: no kernel, no bytes.
   virtual bool is_view() const { return false; }
 };

@@ -58,8 +58,7 @@ double growth_of_sum(double products) {
 }
 
 double products_per_element(const Op& op, std::span<const TensorDesc> in, std::span<const TensorDesc> out) {
-  const bool product = op.name().starts_with("conv2d") || op.name().starts_with("linear");
-  if (!product) return 1;
+  if (!is_product(op.kind())) return 1;
   return std::max(1.0, op.flops(in, out) / (2.0 * static_cast<double>(out[0].elements())));
 }
 
@@ -140,11 +139,18 @@ void Rounding::disturb_outputs(const Graph& graph, const Node& node, std::vector
 
 // --- kinks
 
-bool Kinks::has_kink(const Op& op) {
-  if (dynamic_cast<const MaxPoolForward*>(&op) != nullptr) return true;
+namespace {
+
+// The values at which the gradient of an element-wise function jumps.
+std::span<const double> kinks_of(const Op& op) {
   const auto* activation = dynamic_cast<const ActivationForward*>(&op);
-  return activation != nullptr &&
-         (activation->function == Activation::relu || activation->function == Activation::leaky_relu);
+  return activation == nullptr ? std::span<const double>() : traits_of(activation->function).kinks;
+}
+
+}  // namespace
+
+bool Kinks::has_kink(const Op& op) {
+  return dynamic_cast<const MaxPoolForward*>(&op) != nullptr || !kinks_of(op).empty();
 }
 
 void Kinks::see(const Graph& graph, int pass, std::size_t node, const std::vector<double>& input) {
@@ -195,9 +201,11 @@ bool Kinks::close(double margin) const {
         found = found || place.exact[first] - place.exact[second] < 2 * gap;
       });
       if (found) return true;
-    } else if (std::ranges::any_of(place.exact, [&](double x) { return x != 0 && std::abs(x) <= gap; })) {
-      return true;
+      continue;
     }
+    for (const double kink : kinks_of(*place.op))
+      if (std::ranges::any_of(place.exact, [&](double x) { return x != kink && std::abs(x - kink) <= gap; }))
+        return true;
   }
   return false;
 }
@@ -211,8 +219,9 @@ void Kinks::cross(int pass, std::size_t node, std::vector<double>& input, Noise&
     });
     return;
   }
-  for (std::size_t i = 0; i < input.size(); ++i)
-    if (std::abs(place.exact[i]) <= gap) input[i] = std::copysign(input[i], noise());
+  for (const double kink : kinks_of(*place.op))
+    for (std::size_t i = 0; i < input.size(); ++i)
+      if (std::abs(place.exact[i] - kink) <= gap) input[i] = kink + std::copysign(input[i] - kink, noise());
 }
 
 }  // namespace trifold::test

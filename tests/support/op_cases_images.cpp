@@ -17,16 +17,16 @@ OpCase activation_case(Activation function, const Shape& shape, Draw draw) {
       fmt::format("activation_{}_{}{}", name_of(function), to_string(shape), draw == Draw::wide ? "_wide" : ""));
   ActivationForward forward;
   forward.function = function;
-  forward.slope = 0.1;
+  forward.parameters = default_parameters(function);
   ActivationBackward backward;
   backward.function = function;
-  backward.slope = 0.1;
+  backward.parameters = default_parameters(function);
   const int x = b.activation("x", shape, draw);
   const int dy = b.activation("dy", shape);
   const int y = b.made("y", shape);
   const int dx = b.made("dx", shape);
   b.step(forward, {x}, {y});
-  b.step(backward, {dy, gradient_from_output(function) ? y : x}, {dx});
+  b.step(backward, {dy, traits_of(function).gradient_from == GradientFrom::output ? y : x}, {dx});
   if (draw == Draw::spaced) b.objective(y, dy).gradient(x, dx);
   return b.build();
 }
@@ -208,8 +208,7 @@ OpCase prepare_case(const std::string& name, const Shape& shape, const std::vect
 }  // namespace
 
 void add_image_cases(std::vector<OpCase>& cases) {
-  for (const Activation function :
-       {Activation::relu, Activation::leaky_relu, Activation::gelu, Activation::sigmoid, Activation::tanh}) {
+  for (const Activation function : kActivations) {
     cases.push_back(activation_case(function, {3, 7, 5, 3}, Draw::spaced));
     cases.push_back(activation_case(function, {2, 16, 4, 4}, Draw::normal));
     cases.push_back(activation_case(function, {1, 37}, Draw::wide));

@@ -92,16 +92,12 @@ class TorchNet(nn.Module):
         kind, x = layer["type"], inputs[0]
         if self.key(layer) in self.made:
             return self.made[self.key(layer)](x)
-        if kind == "relu":
-            return F.relu(x)
+        if kind in ("relu", "relu6", "gelu", "silu", "hardswish", "hardsigmoid"):
+            return getattr(F, kind)(x)
+        if kind in ("sigmoid", "tanh"):
+            return getattr(torch, kind)(x)
         if kind == "leaky_relu":
             return F.leaky_relu(x, layer["slope"])
-        if kind == "gelu":
-            return F.gelu(x)
-        if kind == "sigmoid":
-            return torch.sigmoid(x)
-        if kind == "tanh":
-            return torch.tanh(x)
         if kind in ("max_pool", "avg_pool"):
             kernel = as_pair(layer["kernel"])
             stride = as_pair(layer["stride"]) if "stride" in layer else kernel

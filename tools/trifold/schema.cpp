@@ -1,4 +1,4 @@
-// trifold schema: the JSON Schema of a job, as committed in models/schema.json.
+// trifold schema: the JSON Schema of a job, which every build writes to models/schema.json.
 #include "runtime/config/schema.h"
 
 #include <fmt/format.h>

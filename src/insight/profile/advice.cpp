@@ -23,13 +23,13 @@ void say_far_from_roof(const Profile& profile, std::vector<std::string>& advice)
   for (const ProfileRow& row : grouped(profile.rows, ProfileGroup::kernel, ProfileSort::total)) {
     const double share = row.total_ms / profile.all_ms();
     if (share < kWorthSaying || row.roof_ms == 0 || row.roof_percent() > kFarFromRoof) continue;
-    const char* reason = row.bound == "latency"
-                             ? "its pieces are too small to fill the threads: a larger train.batch helps"
-                         : row.name == "reorder" ? "it only changes a layout between two neighbours that disagree"
-                         : row.name.starts_with("conv2d") && row.bound == "memory"
-                             ? "it has few channels, so little arithmetic for each byte"
-                         : row.bound == "memory" ? "it is a pass of its own over memory, fused into no neighbour"
-                                                 : "its shape does not fill the vector units";
+    const char* reason =
+        row.bound == "latency"              ? "its pieces are too small to fill the threads: a larger train.batch helps"
+        : row.kind == OpKind::layout_change ? "it only changes a layout between two neighbours that disagree"
+        : row.kind == OpKind::convolution && row.bound == "memory"
+            ? "it has few channels, so little arithmetic for each byte"
+        : row.bound == "memory" ? "it is a pass of its own over memory, fused into no neighbour"
+                                : "its shape does not fill the vector units";
     const std::string by =
         row.implementation.empty() || row.implementation == "loop" ? "" : " by " + row.implementation;
     advice.push_back(fmt::format("{}{} takes {:.0f} % of the time at {:.0f} % of its {} roof: {}", row.name, by,

@@ -13,10 +13,6 @@ bool is_half(const Program& program, const Node& node) {
   return type == DType::f16 || type == DType::bf16;
 }
 
-bool multiplies_matrices(const Node& node) {
-  return node.op->name().starts_with("conv2d.") || node.op->name().starts_with("linear.");
-}
-
 double exchanged_bytes(const Program& program, const Node& node) {
   const auto size = [&](const std::vector<ValueId>& ids) {
     return ids.empty() ? 0.0 : static_cast<double>(program.descs[static_cast<std::size_t>(ids[0])].bytes());
@@ -127,6 +123,7 @@ ProfileRow GpuRows::row_of(const NodeKey& key, const Line& line) const {
   const auto index = static_cast<std::size_t>(key.node);
   const Node& node = program.graph.nodes[index];
   ProfileRow row{.name = std::string(node.op->name()),
+                 .kind = node.op->kind(),
                  .implementation = program.kernels[index]->implementation(),
                  .layer = node.layer < 0 ? "" : program.graph.layers[static_cast<std::size_t>(node.layer)].id,
                  .phase = phase_name(node),
@@ -141,7 +138,7 @@ ProfileRow GpuRows::row_of(const NodeKey& key, const Line& line) const {
     row.bytes = calls * program.bytes_moved(node);
     work.flops = row.flops;
     work.bytes = row.bytes;
-    work.tensor_cores = multiplies_matrices(node) && is_half(program, node);
+    work.tensor_cores = is_product(node.op->kind()) && is_half(program, node);
   }
   finish(row, line, work);
   if (timed_ && exchange_of(node) != nullptr) row.bound = "waiting";

@@ -18,11 +18,6 @@ namespace {
 constexpr int kAloneRuns = 3;   // after one that is not timed
 constexpr int kJustBefore = 2;  // nodes
 
-bool is_product(const Node& node) {
-  const std::string_view name = node.op->name();
-  return name.starts_with("conv2d") || name.starts_with("linear");
-}
-
 std::string key_of(const Program& program, std::size_t index) {
   const Node& node = program.graph.nodes[index];
   std::string key = fmt::format("{} {}", to_string(*node.op), program.kernels[index]->implementation());
@@ -114,14 +109,14 @@ void KernelsAlone::run(Executable& executable) {
   std::set<std::string> done;
   for (std::size_t i = 0; i < program.graph.nodes.size(); ++i) {
     const Node& node = program.graph.nodes[i];
-    if (!program.kernels[i] || !is_product(node)) continue;
+    if (!program.kernels[i] || !is_product(node.op->kind())) continue;
     const std::string key = key_of(program, i);
     if (done.insert(key).second) run_kernel(executable.lend(i), program, i, caches, runs_s_[key]);
   }
 }
 
 double KernelsAlone::seconds(const Program& program, std::size_t node) const {
-  if (!program.kernels[node] || !is_product(program.graph.nodes[node])) return 0;
+  if (!program.kernels[node] || !is_product(program.graph.nodes[node].op->kind())) return 0;
   const auto found = runs_s_.find(key_of(program, node));
   if (found == runs_s_.end()) return 0;
   std::vector<double> sorted = found->second;

@@ -14,8 +14,8 @@
 #include "core/parallel.h"
 #include "insight/profile/kernel_alone.h"
 #include "insight/profile/profile_exchange.h"
-#include "insight/work/traffic.h"
 #include "insight/trace/trace_recorder.h"
+#include "insight/work/traffic.h"
 #include "runtime/train/device_choice.h"
 #include "runtime/train/job_data.h"
 #include "runtime/train/parallel_model.h"
@@ -172,6 +172,7 @@ class RankProfile {
   ProfileRow row_of(const Program& program, std::size_t index, const Times& times, const RoofModel& roofs) const {
     const Node& node = program.graph.nodes[index];
     ProfileRow row{.name = std::string(node.op->name()),
+                   .kind = node.op->kind(),
                    .implementation = program.kernels[index]->implementation(),
                    .layer = node.layer < 0 ? "" : program.graph.layers[static_cast<std::size_t>(node.layer)].id,
                    .phase = phase_name(node),

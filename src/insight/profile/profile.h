@@ -30,6 +30,7 @@ struct ProfileOptions {
 // The same kernel of one layer in one phase on one rank, over all measured steps.
 struct ProfileRow {
   std::string name = {};            // "conv2d.forward"; "copy batch", "wait for data", "idle", "between kernels"
+  OpKind kind = OpKind::movement;   // of a kernel
   std::string implementation = {};  // "winograd"
   std::string layer = {};           // "" of what belongs to none
   std::string phase = {};           // see kProfilePhases

@@ -4,7 +4,7 @@
 
 namespace trifold {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProfileRow, name, implementation, layer, phase, rank, calls, total_ms, min_ms,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProfileRow, name, kind, implementation, layer, phase, rank, calls, total_ms, min_ms,
                                    max_ms, median_ms, flops, bytes, alone_ms, roof_ms, bound)
 
 void gather_rows(const World& world, Profile& profile) {

@@ -57,7 +57,7 @@ std::string sentence_on_alone(const std::vector<ProfileRow>& rows) {
   double flops = 0, in_step_ms = 0, alone_ms = 0;
   int close = 0, count = 0;
   for (const ProfileRow& row : rows) {
-    if (row.alone_ms == 0 || !row.name.starts_with("conv2d")) continue;
+    if (row.alone_ms == 0 || row.kind != OpKind::convolution) continue;
     const auto calls = static_cast<double>(row.calls);
     flops += row.flops;
     in_step_ms += row.median_ms * calls;

@@ -1,7 +1,9 @@
 #include "insight/report/network_picture.h"
 
+#include <set>
 #include <unordered_map>
 
+#include "kernels/ops/activation.h"
 #include "layers/layer_figures.h"
 #include "parallel/mesh.h"
 #include "runtime/train/model_options.h"
@@ -23,6 +25,9 @@ ReportJson sample_shape(const Shape& shape) {
 ReportJson layers_json(const Graph& graph) {
   std::unordered_map<ValueId, std::string> made_by = {{graph.images, "input"}};
   const std::vector<LayerFigures> figures = layer_figures(graph);
+  std::set<int> activations;  // indices of layers
+  for (const Node& node : graph.nodes)
+    if (dynamic_cast<const ActivationForward*>(node.op.get()) != nullptr) activations.insert(node.layer);
   ReportJson layers = ReportJson::array();
   for (std::size_t i = 0; i < figures.size(); ++i) {
     ReportJson in = ReportJson::array();
@@ -31,6 +36,7 @@ ReportJson layers_json(const Graph& graph) {
     made_by[graph.layers[i].out] = figures[i].id;
     layers.push_back({{"id", figures[i].id},
                       {"type", figures[i].type},
+                      {"family", activations.contains(static_cast<int>(i)) ? "activation" : ""},
                       {"in", std::move(in)},
                       {"shape", sample_shape(figures[i].shape)},
                       {"parameters", figures[i].parameters},

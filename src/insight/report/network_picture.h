@@ -7,9 +7,9 @@
 
 namespace trifold {
 
-// {"layers": [{"id", "type", "in": [..], "shape": [..], "parameters", "flops", "stage", "split"}], "stages", "plan"}.
-// Where a plan cannot be made here (its devices are elsewhere, or its stages are measured), stages are left out and
-// "note" says why.
+// {"layers": [{"id", "type", "family", "in": [..], "shape": [..], "parameters", "flops", "stage", "split"}], "stages",
+// "plan"}. The family is "activation" or "", for the page to tell by the type. Where a plan cannot be made here (its
+// devices are elsewhere, or its stages are measured), stages are left out and "note" says why.
 nlohmann::ordered_json network_picture(const Job& job);
 
 }  // namespace trifold

@@ -15,7 +15,7 @@ namespace {
 const char* category_of(const Node& node) {
   if (const Exchange* exchange = exchange_of(node))
     return exchange->is_message() ? TraceCategory::message : TraceCategory::communication;
-  if (node.op->name() == AccumulateGradients{}.name()) return TraceCategory::update;
+  if (node.op->kind() == OpKind::update) return TraceCategory::update;
   switch (node.phase) {
     case Phase::forward:
       return TraceCategory::forward;

@@ -28,7 +28,7 @@ void add_nodes(const Executable& program, RankWork& work) {
       work.messages += seconds;
     else if (exchange != nullptr)
       work.collectives[index_of(nodes[i].phase)] += seconds;
-    else if (nodes[i].op->name() == AccumulateGradients{}.name())
+    else if (dynamic_cast<const AccumulateGradients*>(nodes[i].op.get()) != nullptr)
       work.accumulating += seconds;
     else
       work.kernels[index_of(nodes[i].phase)] += seconds;

@@ -7,51 +7,17 @@
 namespace trifold::cpu {
 namespace {
 
-ActivationLoops::Forward forward_loop(Activation function) {
-  const ActivationLoops& loops = activation_loops();
-  switch (function) {
-    case Activation::relu:
-      return loops.relu;
-    case Activation::leaky_relu:
-      return loops.leaky_relu;
-    case Activation::gelu:
-      return loops.gelu;
-    case Activation::sigmoid:
-      return loops.sigmoid;
-    case Activation::tanh:
-      return loops.tanh;
-  }
-  return nullptr;
-}
-
-ActivationLoops::Backward backward_loop(Activation function) {
-  const ActivationLoops& loops = activation_loops();
-  switch (function) {
-    case Activation::relu:
-      return loops.relu_backward;
-    case Activation::leaky_relu:
-      return loops.leaky_relu_backward;
-    case Activation::gelu:
-      return loops.gelu_backward;
-    case Activation::sigmoid:
-      return loops.sigmoid_backward;
-    case Activation::tanh:
-      return loops.tanh_backward;
-  }
-  return nullptr;
-}
-
 constexpr std::int64_t kGrain = 64;  // elements: threads do not share a cache line
 
 class ForwardKernel final : public Kernel {
  public:
   explicit ForwardKernel(const KernelRequest& request)
       : op_(op_as<ActivationForward>(request)),
-        loop_(forward_loop(op_.function)),
+        loop_(activation_loops().forward[static_cast<std::size_t>(op_.function)]),
         elements_(request.in[0].elements()) {}
 
   void run(const StepContext&) override {
-    const ActivationForwardArgs args{.x = in(0), .y = out(0), .slope = static_cast<float>(op_.slope)};
+    const ActivationForwardArgs args{.x = in(0), .y = out(0), .parameters = op_.parameters.data()};
     parallel_for(
         elements_, [&](Range range) { loop_(args, range); }, kGrain);
   }
@@ -66,12 +32,11 @@ class BackwardKernel final : public Kernel {
  public:
   explicit BackwardKernel(const KernelRequest& request)
       : op_(op_as<ActivationBackward>(request)),
-        loop_(backward_loop(op_.function)),
+        loop_(activation_loops().backward[static_cast<std::size_t>(op_.function)]),
         elements_(request.in[0].elements()) {}
 
   void run(const StepContext&) override {
-    const ActivationBackwardArgs args{
-        .dy = in(0), .saved = in(1), .dx = out(0), .slope = static_cast<float>(op_.slope)};
+    const ActivationBackwardArgs args{.dy = in(0), .saved = in(1), .dx = out(0), .parameters = op_.parameters.data()};
     parallel_for(
         elements_, [&](Range range) { loop_(args, range); }, kGrain);
   }

@@ -133,11 +133,9 @@ const std::string& why_no_bf16() {
 }
 
 std::vector<KernelPtr> bf16_candidates(const KernelRequest& request) {
-  const std::string_view name = request.op.name();
-  const bool convolution = name.starts_with("conv2d.");
-  if (!convolution && !name.starts_with("linear.")) return {};
+  if (!is_product(request.op.kind())) return {};
   if (!is_in_bf16(request) || !why_no_bf16().empty()) return {};
-  return convolution ? conv_candidates(request) : linear_candidates(request);
+  return request.op.kind() == OpKind::convolution ? conv_candidates(request) : linear_candidates(request);
 }
 
 }  // namespace trifold::cpu

@@ -16,32 +16,19 @@ namespace trifold::cpu {
 namespace {
 
 ConvProblem problem_of(const KernelRequest& request) {
-  ConvProblem problem;
-  problem.threads = request.threads;
-  if (request.op.name() == "conv2d.forward") {
-    const auto& op = op_as<Conv2dForward>(request);
-    problem.pass = Pass::forward;
-    problem.x = request.in[0];
-    problem.w = request.in[1];
-    problem.y = request.out[0];
-    problem.args = op.args;
-    problem.bias = op.bias;
-    problem.relu = op.relu;
-  } else if (request.op.name() == "conv2d.backward_data") {
-    problem.pass = Pass::backward_data;
-    problem.y = request.in[0];
-    problem.w = request.in[1];
-    problem.x = request.out[0];
-    problem.args = op_as<Conv2dBackwardData>(request).args;
-  } else {
-    TRIFOLD_CHECK(request.op.name() == "conv2d.backward_weights", "{} is no convolution", request.op.name());
-    const auto& op = op_as<Conv2dBackwardWeights>(request);
-    problem.pass = Pass::backward_weights;
-    problem.x = request.in[0];
-    problem.y = request.in[1];
-    problem.w = request.out[0];
-    problem.args = op.args;
-    problem.bias = op.bias;
+  const auto& op = op_as<Convolution>(request);
+  const auto [x, w, y] = operands_of(op.pass(), request.in, request.out);
+  ConvProblem problem{.pass = op.pass(), .x = x, .w = w, .y = y, .args = op.args, .threads = request.threads};
+  switch (problem.pass) {
+    case Pass::forward:
+      problem.bias = op_as<Conv2dForward>(request).bias;
+      problem.relu = op_as<Conv2dForward>(request).relu;
+      break;
+    case Pass::backward_data:
+      break;
+    case Pass::backward_weights:
+      problem.bias = op_as<Conv2dBackwardWeights>(request).bias;
+      break;
   }
   return problem;
 }

@@ -28,24 +28,33 @@ class CpuBackend final : public Backend {
   }
 
   LayoutChoice choose_layouts(const Op& op, Tensors in, Tensors out) const override {
-    const std::string_view name = op.name();
-    if (name.starts_with("conv2d.")) return for_conv2d(op, in, out);
-    if (name.starts_with("linear.")) return layouts_of_linear(name, in, out);
-    if (name == "global_avg_pool.forward") return {{in[0].layout}, {Layout{}}};
-    if (name == "global_avg_pool.backward") return {{Layout{}}, {image_layout(out[0])}};
-    if (name == "cast" || name == "all_reduce") return layouts_like_first_tensor(in, out);
-    // Stages agree on how a message lies by its shape alone.
-    if (name == "send") return {{image_layout(in[0])}, {}};
-    if (name == "receive") return {{}, {image_layout(out[0])}};
-    if (name == "gather_channels") return for_parts(out[0], in, {});
-    if (name == "concat") return for_parts(out[0], in, {});
-    if (name == "split_channels") return for_parts(in[0], out, static_cast<const SplitChannels&>(op).first_channel);
-    if (name.starts_with("optimizer.") || name == "reorder" || op.is_view()) return layouts_as_given(op, in, out);
-    if (name.starts_with("batch_norm.") || name.starts_with("activation.") || name.starts_with("max_pool.") ||
-        name.starts_with("avg_pool.") || name.starts_with("dropout.") || name == "add" || name == "halo_exchange" ||
-        name == "gather_rows" || name == "halo_add" || name == "take_rows")
-      return layouts_like_leading_image(op, in, out);
-    return Backend::choose_layouts(op, in, out);
+    switch (op.layout_rule()) {
+      case LayoutRule::plain:
+        break;
+      case LayoutRule::as_given:
+        return layouts_as_given(op, in, out);
+      case LayoutRule::like_leading_image:
+        return layouts_like_leading_image(op, in, out);
+      case LayoutRule::like_first_tensor:
+      case LayoutRule::same_on_all_ranks:
+        return layouts_like_first_tensor(in, out);
+      case LayoutRule::convolution:
+        return for_convolution(static_cast<const Convolution&>(op), in, out);
+      case LayoutRule::matrix_product:
+        return layouts_of_matrix_product(op, in, out);
+      case LayoutRule::joins_channels:
+      case LayoutRule::gathers_channels:
+        return for_parts(out[0], in, {});
+      case LayoutRule::splits_channels:
+        return for_parts(in[0], out, static_cast<const SplitChannels&>(op).first_channel);
+      case LayoutRule::image_to_row:
+        return {{in[0].layout}, {Layout{}}};
+      case LayoutRule::row_to_image:
+        return {{Layout{}}, {image_layout(out[0])}};
+      case LayoutRule::message:
+        return {image_layouts(in), image_layouts(out)};
+    }
+    return plain_layouts(in, out);
   }
 
  private:
@@ -54,6 +63,11 @@ class CpuBackend final : public Backend {
   Layout blocked(Order order) const { return {order, block()}; }
   Layout image_layout(const TensorDesc& tensor) const {
     return is_image(tensor) && divides(tensor.shape[1]) ? blocked(Order::channel_block) : Layout{};
+  }
+  std::vector<Layout> image_layouts(Tensors tensors) const {
+    std::vector<Layout> layouts;
+    for (const TensorDesc& tensor : tensors) layouts.push_back(image_layout(tensor));
+    return layouts;
   }
 
   struct ConvLayouts {
@@ -74,22 +88,14 @@ class CpuBackend final : public Backend {
     return layouts;
   }
 
-  LayoutChoice for_conv2d(const Op& op, Tensors in, Tensors out) const {
-    const Layout plain;
-    if (op.name() == "conv2d.forward") {
-      const auto [x, w, y] = conv_layouts(in[0], in[1], out[0], static_cast<const Conv2dForward&>(op).args.groups);
-      LayoutChoice choice = {{x, w}, {y}};
-      if (in.size() > 2) choice.in.push_back(plain);
-      return choice;
-    }
-    if (op.name() == "conv2d.backward_data") {
-      const auto [x, w, y] = conv_layouts(out[0], in[1], in[0], static_cast<const Conv2dBackwardData&>(op).args.groups);
-      return {{y, w}, {x}};
-    }
-    const auto [x, w, y] =
-        conv_layouts(in[0], out[0], in[1], static_cast<const Conv2dBackwardWeights&>(op).args.groups);
-    LayoutChoice choice = {{x, y}, {w}};
-    if (out.size() > 1) choice.out.push_back(plain);
+  LayoutChoice for_convolution(const Convolution& op, Tensors in, Tensors out) const {
+    const auto tensors = operands_of(op.pass(), in, out);
+    LayoutChoice choice = plain_layouts(in, out);  // a bias stays plain
+    const auto layouts = operands_of(op.pass(), choice.in, choice.out);
+    const ConvLayouts wanted = conv_layouts(tensors.x, tensors.w, tensors.y, op.args.groups);
+    layouts.x = wanted.x;
+    layouts.w = wanted.w;
+    layouts.y = wanted.y;
     return choice;
   }
 

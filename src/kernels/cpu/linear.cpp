@@ -13,13 +13,9 @@
 namespace trifold::cpu {
 namespace {
 
-InnerProductProblem problem_of(const KernelRequest& request, Pass pass) {
-  // The two tensors that share their columns, and the one with a column for each output.
-  const TensorDesc& x = pass == Pass::backward_data ? request.out[0] : request.in[0];
-  const TensorDesc& w = pass == Pass::backward_weights ? request.out[0] : request.in[1];
-  const TensorDesc& y = pass == Pass::forward         ? request.out[0]
-                        : pass == Pass::backward_data ? request.in[0]
-                                                      : request.in[1];
+InnerProductProblem problem_of(const KernelRequest& request) {
+  const Pass pass = op_as<MatrixProduct>(request).pass();
+  const auto [x, w, y] = operands_of(pass, request.in, request.out);
   TRIFOLD_CHECK(x.layout == w.layout, "{}: columns of x ({}) and w ({}) lie in different order", request.op.name(),
                 to_string(x.layout), to_string(w.layout));
   TRIFOLD_CHECK(y.layout.plain(), "{}: y is plain, not {}", request.op.name(), to_string(y.layout));
@@ -127,11 +123,6 @@ class OwnLinear final : public Kernel {
   LinearGemm gemm_;
 };
 
-Pass pass_of(const Op& op) {
-  if (op.name() == "linear.forward") return Pass::forward;
-  return op.name() == "linear.backward_data" ? Pass::backward_data : Pass::backward_weights;
-}
-
 KernelPtr make_linear(const KernelRequest& request) {
   return fastest_kernel(machine_tuner(), request, linear_candidates(request));
 }
@@ -143,7 +134,7 @@ const RegisterKernel register_linear_backward_weights(cpu_backend(), "linear.bac
 }  // namespace
 
 std::vector<KernelPtr> linear_candidates(const KernelRequest& request) {
-  const InnerProductProblem problem = problem_of(request, pass_of(request.op));
+  const InnerProductProblem problem = problem_of(request);
   std::vector<KernelPtr> candidates;
   if (problem.type == DType::f32) candidates.push_back(std::make_unique<OwnLinear>(problem));
   if (auto primitive = InnerProductPrimitive::create(problem))

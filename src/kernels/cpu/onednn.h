@@ -39,7 +39,7 @@ class Primitive {
   std::unique_ptr<PrimitiveChain> chain_;
 };
 
-enum class Pass { forward, backward_data, backward_weights };
+using Pass = ProductPass;
 enum class ConvAlgorithm { direct, winograd };
 
 // Which tensors oneDNN may want in another layout than ours; each that it does is reordered in every execute().

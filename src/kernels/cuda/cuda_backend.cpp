@@ -27,28 +27,35 @@ class CudaBackend final : public Backend {
   }
 
   LayoutChoice choose_layouts(const Op& op, Tensors in, Tensors out) const override {
-    const std::string_view name = op.name();
-    if (name == "conv2d.forward")
-      return for_conv(static_cast<const Conv2dForward&>(op).args, in[0], in[1], out[0], in, out);
-    if (name == "conv2d.backward_data")
-      return for_conv(static_cast<const Conv2dBackwardData&>(op).args, out[0], in[1], in[0], in, out);
-    if (name == "conv2d.backward_weights")
-      return for_conv(static_cast<const Conv2dBackwardWeights&>(op).args, in[0], out[0], in[1], in, out);
+    if (op.layout_rule() == LayoutRule::convolution)
+      return for_convolution(static_cast<const Convolution&>(op), in, out);
     return of_other(op, in, out);
   }
 
   static LayoutChoice of_other(const Op& op, Tensors in, Tensors out) {
-    const std::string_view name = op.name();
-    if (name.starts_with("linear.")) return layouts_of_linear(name, in, out);
-    if (name == "global_avg_pool.forward") return {{in[0].layout}, {Layout{}}};
-    if (name == "cast") return layouts_like_first_tensor(in, out);
-    if (name == "concat" || name == "split_channels") return for_parts(in, out);
-    if (name.starts_with("optimizer.") || name == "reorder" || op.is_view()) return layouts_as_given(op, in, out);
-    if (name.starts_with("batch_norm.") || name.starts_with("activation.") || name.starts_with("max_pool.") ||
-        name.starts_with("avg_pool.") || name.starts_with("dropout.") || name == "add" || name == "halo_exchange" ||
-        name == "gather_rows" || name == "halo_add" || name == "take_rows")
-      return layouts_like_leading_image(op, in, out);
-    return {std::vector<Layout>(in.size()), std::vector<Layout>(out.size())};
+    switch (op.layout_rule()) {
+      case LayoutRule::as_given:
+        return layouts_as_given(op, in, out);
+      case LayoutRule::like_leading_image:
+        return layouts_like_leading_image(op, in, out);
+      case LayoutRule::like_first_tensor:
+        return layouts_like_first_tensor(in, out);
+      case LayoutRule::matrix_product:
+        return layouts_of_matrix_product(op, in, out);
+      case LayoutRule::joins_channels:
+      case LayoutRule::splits_channels:
+        return for_parts(in, out);
+      case LayoutRule::image_to_row:
+        return {{in[0].layout}, {Layout{}}};
+      case LayoutRule::plain:
+      case LayoutRule::convolution:
+      case LayoutRule::gathers_channels:
+      case LayoutRule::row_to_image:
+      case LayoutRule::same_on_all_ranks:
+      case LayoutRule::message:
+        break;
+    }
+    return plain_layouts(in, out);
   }
 
  private:
@@ -58,22 +65,20 @@ class CudaBackend final : public Backend {
   }
 
   // Every tensor of a convolution is an image (x, y, dx, dy), weights (w, dw) or a vector.
-  static LayoutChoice for_conv(const Conv2dArgs& args, const TensorDesc& x, const TensorDesc& w, const TensorDesc& y,
-                               Tensors in, Tensors out) {
-    LayoutChoice choice = {std::vector<Layout>(in.size()), std::vector<Layout>(out.size())};
-    if (!wants_channels_last(args, x, y)) return choice;
-    const auto layout_of = [&](const TensorDesc& tensor) {
-      if (&tensor == &w) return Layout{Order::conv_last};
-      return is_image(tensor) ? channels_last(tensor) : Layout{};
-    };
-    for (std::size_t i = 0; i < in.size(); ++i) choice.in[i] = layout_of(in[i]);
-    for (std::size_t i = 0; i < out.size(); ++i) choice.out[i] = layout_of(out[i]);
+  static LayoutChoice for_convolution(const Convolution& op, Tensors in, Tensors out) {
+    const auto tensors = operands_of(op.pass(), in, out);
+    LayoutChoice choice = plain_layouts(in, out);
+    if (!wants_channels_last(op.args, tensors.x, tensors.y)) return choice;
+    const auto layouts = operands_of(op.pass(), choice.in, choice.out);
+    layouts.x = channels_last(tensors.x);
+    layouts.w = {Order::conv_last};
+    layouts.y = channels_last(tensors.y);
     return choice;
   }
 
   // Channels-last where the first part is, each with its own number of channels.
   static LayoutChoice for_parts(Tensors in, Tensors out) {
-    LayoutChoice choice = {std::vector<Layout>(in.size()), std::vector<Layout>(out.size())};
+    LayoutChoice choice = plain_layouts(in, out);
     if (!is_image(in[0]) || in[0].layout.plain()) return choice;
     for (std::size_t i = 0; i < in.size(); ++i) choice.in[i] = channels_last(in[i]);
     for (std::size_t i = 0; i < out.size(); ++i) choice.out[i] = channels_last(out[i]);
@@ -88,13 +93,12 @@ class OwnConvBackend final : public Backend {
 
   bool supports(std::string_view op_name) const override { return cuda_backend().supports(op_name); }
   KernelPtr make(const KernelRequest& request) const override {
-    if (!request.op.name().starts_with("conv2d.")) return cuda_backend().make(request);
+    if (request.op.kind() != OpKind::convolution) return cuda_backend().make(request);
     static_cast<CudaDevice&>(*request.device).make_current();
     return make_own_conv(request);
   }
   LayoutChoice choose_layouts(const Op& op, Tensors in, Tensors out) const override {
-    if (op.name().starts_with("conv2d.")) return {std::vector<Layout>(in.size()), std::vector<Layout>(out.size())};
-    return CudaBackend::of_other(op, in, out);
+    return CudaBackend::of_other(op, in, out);  // convolutions: plain
   }
 };
 

@@ -114,10 +114,14 @@ class OwnConvBackwardWeights final : public CudaKernel {
 
 KernelPtr make_own_conv(const KernelRequest& request) {
   check_plain(request);
-  const std::string_view name = request.op.name();
-  if (name == "conv2d.forward") return make_kernel<OwnConvForward>(request);
-  if (name == "conv2d.backward_data") return make_kernel<OwnConvBackwardData>(request);
-  TRIFOLD_CHECK(name == "conv2d.backward_weights", "{} is no convolution", name);
+  switch (op_as<Convolution>(request).pass()) {
+    case ProductPass::forward:
+      return make_kernel<OwnConvForward>(request);
+    case ProductPass::backward_data:
+      return make_kernel<OwnConvBackwardData>(request);
+    case ProductPass::backward_weights:
+      break;
+  }
   return make_kernel<OwnConvBackwardWeights>(request);
 }
 

@@ -19,6 +19,10 @@ struct BatchNormStatistics final : Op {
   double momentum = 0.1;
 
   std::string_view name() const override { return "batch_norm.statistics"; }
+  OpKind kind() const override { return OpKind::reduction; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
+  bool may_run_twice() const override { return false; }  // a few numbers a channel: kept
   std::string attributes() const override { return fmt::format("group {}", group); }
   double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {
     return 3.0 * static_cast<double>(in[0].elements());
@@ -43,6 +47,9 @@ struct BatchNormJoin final : Op {
   double momentum = 0.1;
 
   std::string_view name() const override { return "batch_norm.join"; }
+  OpKind kind() const override { return OpKind::reduction; }
+  void check_shapes(const OpTensors& tensors) const override;
+  bool may_run_twice() const override { return false; }  // a few numbers a channel: kept
   std::string attributes() const override { return fmt::format("group {} span {}", group, span); }
   bool keeps_f32(Side, int) const override { return true; }
   std::vector<int> in_place(int out) const override { return out < 2 ? std::vector<int>{out + 2} : std::vector<int>{}; }
@@ -59,6 +66,9 @@ struct BatchNormJoinRows final : Op {
   double momentum = 0.1;
 
   std::string_view name() const override { return "batch_norm.join_rows"; }
+  OpKind kind() const override { return OpKind::reduction; }
+  void check_shapes(const OpTensors& tensors) const override;
+  bool may_run_twice() const override { return false; }  // a few numbers a channel: kept
   std::string attributes() const override { return fmt::format("group {} ranks {}", group, pixels.size()); }
   bool keeps_f32(Side, int) const override { return true; }
   std::vector<int> in_place(int out) const override { return out >= 2 ? std::vector<int>{out} : std::vector<int>{}; }
@@ -70,6 +80,8 @@ struct BatchNormRunning final : Op {
   double eps = 1e-5;
 
   std::string_view name() const override { return "batch_norm.running"; }
+  OpKind kind() const override { return OpKind::element_wise; }
+  void check_shapes(const OpTensors& tensors) const override;
   bool keeps_f32(Side, int) const override { return true; }
 };
 
@@ -82,6 +94,10 @@ struct BatchNormApply final : Op {
   bool residual = false;
 
   std::string_view name() const override { return "batch_norm.apply"; }
+  OpKind kind() const override { return OpKind::element_wise; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
+  bool ends_with_relu() const override { return relu; }
   std::string attributes() const override {
     return fmt::format("group {}{}{}", group, residual ? " residual" : "", relu ? " relu" : "");
   }
@@ -114,6 +130,9 @@ struct BatchNormBackwardReduce final : Op {
   bool write_d = false;
 
   std::string_view name() const override { return "batch_norm.backward_reduce"; }
+  OpKind kind() const override { return OpKind::reduction; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override {
     return fmt::format("group {}{}{}{}", group,
                        mask == ReluMask::none   ? ""
@@ -152,6 +171,9 @@ struct BatchNormBackwardInput final : Op {
     return static_cast<double>(group * span * (pixels > 0 ? pixels : x_pixels));
   }
   std::string_view name() const override { return "batch_norm.backward_input"; }
+  OpKind kind() const override { return OpKind::element_wise; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override {
     return fmt::format("group {}{}", group, mask == ReluMask::from_x ? " relu" : "");
   }

@@ -27,6 +27,8 @@ constexpr const char* name_of(Axis axis) {
 struct Exchange : Op {
   Axis axis = Axis::data;
 
+  OpKind kind() const override { return OpKind::exchange; }
+
   virtual bool is_message() const { return false; }  // from one rank to another, instead of among all of the axis
   // Bytes that a rank sends for tensors of these sizes, as a ring among `ranks` of them would.
   virtual double sent_bytes(double in, double out, double ranks) const = 0;
@@ -41,6 +43,8 @@ struct AllReduce final : Exchange {
   bool aside = false;
 
   std::string_view name() const override { return "all_reduce"; }
+  LayoutRule layout_rule() const override { return LayoutRule::same_on_all_ranks; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override {
     return fmt::format("{}{}{}", name_of(axis), span > 0 ? fmt::format(" span {}", span) : "", aside ? " aside" : "");
   }
@@ -63,6 +67,7 @@ struct JoinSums final : Exchange {
 // in: x; out: every rank's x in the order of ranks, stacked along the first dimension.
 struct AllGather final : Exchange {
   std::string_view name() const override { return "all_gather"; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return name_of(axis); }
   double sent_bytes(double, double out, double among) const override { return (among - 1) / among * out; }
   bool keeps_f32(Side, int) const override { return true; }
@@ -71,6 +76,7 @@ struct AllGather final : Exchange {
 // in: x [n]; out: [n / ranks], this rank's run of the sum of every rank's x, in the order of ranks.
 struct ReduceScatter final : Exchange {
   std::string_view name() const override { return "reduce_scatter"; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return name_of(axis); }
   double sent_bytes(double in, double, double among) const override { return (among - 1) / among * in; }
   bool keeps_f32(Side, int) const override { return true; }
@@ -81,6 +87,8 @@ struct GatherChannels final : Exchange {
   GatherChannels() { axis = Axis::tensor; }
 
   std::string_view name() const override { return "gather_channels"; }
+  LayoutRule layout_rule() const override { return LayoutRule::gathers_channels; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return name_of(axis); }
   double sent_bytes(double, double out, double among) const override { return (among - 1) / among * out; }
   bool takes_any_type() const override { return true; }
@@ -94,6 +102,8 @@ struct StageMessage : Exchange {
 
   StageMessage() { axis = Axis::pipeline; }
   bool is_message() const override { return true; }
+  LayoutRule layout_rule() const override { return LayoutRule::message; }
+  bool may_run_twice() const override { return false; }
   bool takes_any_type() const override { return true; }
 };
 
@@ -105,6 +115,7 @@ struct Send final : StageMessage {
   int copies = 0;
 
   std::string_view name() const override { return "send"; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return fmt::format("to stage {}", stage); }
   double sent_bytes(double in, double, double) const override { return in; }
 };
@@ -112,6 +123,7 @@ struct Send final : StageMessage {
 // out: x, as the other stage sent it.
 struct Receive final : StageMessage {
   std::string_view name() const override { return "receive"; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return fmt::format("from stage {}", stage); }
   double sent_bytes(double, double, double) const override { return 0; }
 };

@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "kernels/ops/op_tensors.h"
+
 namespace trifold {
 namespace {
 
 std::string pair_text(Pair pair) {
   return pair[0] == pair[1] ? std::to_string(pair[0]) : fmt::format("{}x{}", pair[0], pair[1]);
-}
-
-// Two a multiply-add: every element of y takes one for each weight of its output channel.
-double conv_flops(const Shape& weights, const Shape& output) {
-  return 2.0 * static_cast<double>(output.elements()) * static_cast<double>(weights.elements() / weights[0]);
 }
 
 }  // namespace
@@ -36,14 +33,39 @@ std::string Conv2dBackwardWeights::attributes() const {
   return args.text() + (bias ? " bias" : "");
 }
 
-double Conv2dForward::flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const {
-  return conv_flops(in[1].shape, out[0].shape);
+// Two a multiply-add: every element of y takes one for each weight of its output channel.
+double Convolution::flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const {
+  const auto [x, w, y] = operands_of(pass(), in, out);
+  return 2.0 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w.shape[0]);
 }
-double Conv2dBackwardData::flops(std::span<const TensorDesc> in, std::span<const TensorDesc> /*out*/) const {
-  return conv_flops(in[1].shape, in[0].shape);
+
+void Convolution::check_operands(const OpTensors& tensors) const {
+  const auto operands = operands_of(pass(), tensors.in(), tensors.out());
+  const NamedTensor& x = operands.x;
+  const NamedTensor& w = operands.w;
+  const NamedTensor& y = operands.y;
+  for (const NamedTensor* tensor : {&x, &w, &y}) tensors.rank(*tensor, 4);
+  tensors.shape(w, {y.shape[1], x.shape[1] / args.groups, w.shape[2], w.shape[3]});
+  const auto extent = [&](int dim) {
+    const auto d = static_cast<std::size_t>(dim);
+    return conv_out_extent(x.shape[2 + dim], w.shape[2 + dim], args.stride[d], args.pad[d], args.dilation[d]);
+  };
+  tensors.shape(y, {x.shape[0], w.shape[0], extent(0), extent(1)});
 }
-double Conv2dBackwardWeights::flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const {
-  return conv_flops(out[0].shape, in[1].shape);
+
+void Conv2dForward::check_shapes(const OpTensors& tensors) const {
+  tensors.counts(bias ? 3 : 2, 1);
+  check_operands(tensors);
+  if (bias) tensors.channel_vector(tensors.in(2), tensors.out(0));
+}
+void Conv2dBackwardData::check_shapes(const OpTensors& tensors) const {
+  tensors.counts(2, 1);
+  check_operands(tensors);
+}
+void Conv2dBackwardWeights::check_shapes(const OpTensors& tensors) const {
+  tensors.counts(2, bias ? 2 : 1);
+  check_operands(tensors);
+  if (bias) tensors.channel_vector(tensors.out(1), tensors.in(1));
 }
 
 }  // namespace trifold

@@ -33,6 +33,10 @@ struct DropoutForward final : Op {
   bool relu = false;
 
   std::string_view name() const override { return "dropout.forward"; }
+  OpKind kind() const override { return OpKind::element_wise; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
+  bool ends_with_relu() const override { return relu; }
   std::string attributes() const override { return args.text() + (relu ? " relu" : ""); }
   std::vector<int> in_place(int) const override { return {0}; }
 };
@@ -43,6 +47,9 @@ struct DropoutBackward final : Op {
   bool relu = false;
 
   std::string_view name() const override { return "dropout.backward"; }
+  OpKind kind() const override { return OpKind::element_wise; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return args.text() + (relu ? " relu" : ""); }
   std::vector<int> in_place(int) const override { return relu ? std::vector<int>{0, 1} : std::vector<int>{0}; }
 };

@@ -39,6 +39,7 @@ struct GridExchange : Exchange {
 // in: x [R, C]; out: [R, side * C], those of the line's ranks side by side.
 struct GridGather final : GridExchange {
   std::string_view name() const override { return "grid_gather"; }
+  void check_shapes(const OpTensors& tensors) const override;
   double sent_bytes(double in, double, double) const override { return (grid.side - 1) * in; }
   bool takes_any_type() const override { return true; }
 };
@@ -46,6 +47,7 @@ struct GridGather final : GridExchange {
 // in: x [R, side * C]; out: [R, C], this rank's columns of the sum over the line, in its order.
 struct GridSumScatter final : GridExchange {
   std::string_view name() const override { return "grid_sum_scatter"; }
+  void check_shapes(const OpTensors& tensors) const override;
   double sent_bytes(double in, double, double) const override { return in * (grid.side - 1) / grid.side; }
   bool keeps_f32(Side, int) const override { return true; }
 };
@@ -53,6 +55,7 @@ struct GridSumScatter final : GridExchange {
 // in: x; out: the sum over the line, in its order.
 struct GridSum final : GridExchange {
   std::string_view name() const override { return "grid_sum"; }
+  void check_shapes(const OpTensors& tensors) const override;
   double sent_bytes(double in, double, double) const override { return (grid.side - 1) * in; }
   bool keeps_f32(Side, int) const override { return true; }
 };
@@ -63,6 +66,7 @@ struct GatherBlocks final : Exchange {
 
   GatherBlocks() { axis = Axis::tensor; }
   std::string_view name() const override { return "gather_blocks"; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return name_of(axis); }
   double sent_bytes(double, double out, double among) const override { return (among - 1) / among * out; }
   bool takes_any_type() const override { return true; }
@@ -73,6 +77,8 @@ struct TakeBlock final : Op {
   TensorGrid grid;
 
   std::string_view name() const override { return "take_block"; }
+  OpKind kind() const override { return OpKind::movement; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return fmt::format("{}, {}", grid.row(), grid.column()); }
   bool takes_any_type() const override { return true; }
 };

@@ -61,6 +61,8 @@ struct RowExchange : Exchange {
   RowEdge edge = RowEdge::zero;
 
   RowExchange() { axis = Axis::tensor; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override {
     return fmt::format("{} rows {}..{} of {}", name_of(axis), moves.wanted().begin, moves.wanted().end,
                        moves.has.back().end);
@@ -88,6 +90,8 @@ struct HaloAdd final : Exchange {
 
   HaloAdd() { axis = Axis::tensor; }
   std::string_view name() const override { return "halo_add"; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override {
     return fmt::format("{} rows {}..{} of {}", name_of(axis), moves.wanted().begin, moves.wanted().end,
                        moves.has.back().end);
@@ -103,6 +107,9 @@ struct TakeRows final : Op {
   RowEdge edge = RowEdge::zero;
 
   std::string_view name() const override { return "take_rows"; }
+  OpKind kind() const override { return OpKind::movement; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return fmt::format("from {}", first_row); }
   bool takes_any_type() const override { return true; }
 };

@@ -12,12 +12,16 @@ namespace trifold {
 // in: x [N,K]; out: log-probabilities [N,K]
 struct LogSoftmaxForward final : Op {
   std::string_view name() const override { return "log_softmax.forward"; }
+  OpKind kind() const override { return OpKind::reduction; }
+  void check_shapes(const OpTensors& tensors) const override;
   bool keeps_f32(Side, int) const override { return true; }
 };
 
 // in: dy, y; out: dx
 struct LogSoftmaxBackward final : Op {
   std::string_view name() const override { return "log_softmax.backward"; }
+  OpKind kind() const override { return OpKind::reduction; }
+  void check_shapes(const OpTensors& tensors) const override;
   bool keeps_f32(Side, int) const override { return true; }
 };
 
@@ -34,6 +38,8 @@ struct CrossEntropy final : Op {
   std::int64_t global_batch = 1;
 
   std::string_view name() const override { return "cross_entropy"; }
+  OpKind kind() const override { return OpKind::reduction; }
+  void check_shapes(const OpTensors& tensors) const override;
   bool keeps_f32(Side, int) const override { return true; }
   std::string attributes() const override { return log_input ? "of log-probabilities" : "with softmax"; }
   std::vector<int> in_place(int out) const override { return out == 1 ? std::vector<int>{0} : std::vector<int>{}; }
@@ -46,6 +52,8 @@ struct MeanSquares final : Op {
   std::int64_t global_batch = 1;
 
   std::string_view name() const override { return "mse"; }
+  OpKind kind() const override { return OpKind::reduction; }
+  void check_shapes(const OpTensors& tensors) const override;
   bool keeps_f32(Side, int) const override { return true; }
   std::vector<int> in_place(int out) const override { return out == 1 ? std::vector<int>{0} : std::vector<int>{}; }
 };

@@ -61,6 +61,8 @@ struct OptimizerUpdate final : Op {
     return args.momentum != 0 ? 1 : 0;
   }
   std::string_view name() const override { return "optimizer.update"; }
+  OpKind kind() const override { return OpKind::update; }
+  LayoutRule layout_rule() const override { return LayoutRule::as_given; }
   double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {
     return 5.0 * static_cast<double>(in[0].elements());
   }
@@ -76,6 +78,8 @@ struct GradientSquares final : Op {
   std::vector<ParameterSegment> segments;
 
   std::string_view name() const override { return "optimizer.squares"; }
+  OpKind kind() const override { return OpKind::update; }
+  LayoutRule layout_rule() const override { return LayoutRule::as_given; }
   double flops(std::span<const TensorDesc> in, std::span<const TensorDesc>) const override {
     return 2.0 * static_cast<double>(in[0].elements());
   }
@@ -95,6 +99,8 @@ struct AccumulateGradients final : Op {
   bool first = false;
 
   std::string_view name() const override { return "optimizer.accumulate"; }
+  OpKind kind() const override { return OpKind::update; }
+  LayoutRule layout_rule() const override { return LayoutRule::as_given; }
   std::vector<int> in_place(int) const override { return {0}; }
 };
 

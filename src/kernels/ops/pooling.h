@@ -25,6 +25,9 @@ struct MaxPoolForward final : Op {
   bool keep_argmax = true;  // training; evaluation needs none
 
   std::string_view name() const override { return "max_pool.forward"; }
+  OpKind kind() const override { return OpKind::reduction; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return args.text(); }
 };
 
@@ -34,6 +37,9 @@ struct MaxPoolBackward final : Op {
   bool relu = false;
 
   std::string_view name() const override { return "max_pool.backward"; }
+  OpKind kind() const override { return OpKind::movement; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return args.text() + (relu ? " relu" : ""); }
   int leading_image() const override { return 1; }
 };
@@ -58,6 +64,9 @@ struct AvgPoolForward final : Op {
   PoolDivisor divisor;
 
   std::string_view name() const override { return "avg_pool.forward"; }
+  OpKind kind() const override { return OpKind::reduction; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return args.text() + divisor.text(); }
 };
 
@@ -67,6 +76,9 @@ struct AvgPoolBackward final : Op {
   PoolDivisor divisor;
 
   std::string_view name() const override { return "avg_pool.backward"; }
+  OpKind kind() const override { return OpKind::movement; }
+  LayoutRule layout_rule() const override { return LayoutRule::like_leading_image; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return args.text() + divisor.text(); }
 };
 
@@ -76,6 +88,9 @@ struct GlobalAvgPoolForward final : Op {
   std::int64_t pixels = 0;  // of a whole image; 0: x has them all
 
   std::string_view name() const override { return "global_avg_pool.forward"; }
+  OpKind kind() const override { return OpKind::reduction; }
+  LayoutRule layout_rule() const override { return LayoutRule::image_to_row; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return pixels > 0 ? fmt::format("of {} pixels", pixels) : ""; }
 };
 
@@ -84,6 +99,9 @@ struct GlobalAvgPoolBackward final : Op {
   std::int64_t pixels = 0;  // as forward
 
   std::string_view name() const override { return "global_avg_pool.backward"; }
+  OpKind kind() const override { return OpKind::movement; }
+  LayoutRule layout_rule() const override { return LayoutRule::row_to_image; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override { return pixels > 0 ? fmt::format("of {} pixels", pixels) : ""; }
 };
 

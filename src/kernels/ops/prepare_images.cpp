@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "kernels/ops/op_tensors.h"
+
 namespace trifold {
 namespace {
 
@@ -17,6 +19,12 @@ std::vector<ChannelNumbers> PrepareImagesArgs::channel_numbers() const {
   std::vector<ChannelNumbers> numbers;
   for (std::size_t c = 0; c < mean.size(); ++c) numbers.push_back(byte_channel_numbers(mean[c], deviation[c]));
   return numbers;
+}
+
+void PrepareImages::check_shapes(const OpTensors& tensors) const {
+  tensors.all_alike(1);
+  tensors.type(tensors.in(0), DType::u8);
+  tensors.type(tensors.out(0), DType::f32);
 }
 
 std::string PrepareImages::attributes() const {

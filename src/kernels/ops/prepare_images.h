@@ -75,6 +75,8 @@ struct PrepareImages final : Op {
   PrepareImagesArgs args;
 
   std::string_view name() const override { return "prepare_images"; }
+  OpKind kind() const override { return OpKind::element_wise; }
+  void check_shapes(const OpTensors& tensors) const override;
   std::string attributes() const override;
   bool keeps_f32(Side, int) const override { return true; }
 };

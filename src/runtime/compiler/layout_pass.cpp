@@ -47,7 +47,7 @@ class LayoutPass {
       result_.graph.nodes.push_back(std::move(node));
       return;
     }
-    if (node.op->name() == "cast" && !decided_[static_cast<std::size_t>(node.in[0])]) {
+    if (dynamic_cast<const Cast*>(node.op.get()) != nullptr && !decided_[static_cast<std::size_t>(node.in[0])]) {
       // A parameter in another type: it takes the layout of the first that reads the cast.
       waiting_casts_.emplace(node.out[0], std::move(node));
       return;

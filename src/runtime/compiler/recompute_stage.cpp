@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/ops/batch_norm.h"
 #include "kernels/ops/collective.h"
 #include "runtime/compiler/cheapest_cut.h"
 
@@ -32,13 +31,9 @@ class StageRepeater {
   static bool is_forward(const Node& node) { return node.phase == Phase::forward; }
   static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
 
-  // Statistics are a few numbers a channel: they are kept also where making them again would move nothing.
   bool may_run_twice(const Node& node) const {
-    const Op* op = node.op.get();
-    if (dynamic_cast<const BatchNormStatistics*>(op) != nullptr || dynamic_cast<const BatchNormJoin*>(op) != nullptr ||
-        dynamic_cast<const BatchNormJoinRows*>(op) != nullptr || dynamic_cast<const StageMessage*>(op) != nullptr)
-      return false;
-    if (graph_.rows_differ && dynamic_cast<const Exchange*>(op) != nullptr) return false;
+    if (!node.op->may_run_twice()) return false;
+    if (graph_.rows_differ && node.op->kind() == OpKind::exchange) return false;
     return std::ranges::all_of(node.out, [&](ValueId id) { return graph_[id].role == Role::activation; });
   }
 
@@ -60,7 +55,7 @@ class StageRepeater {
             for (const ValueId in : node.in)
               if (made[index(in)]) problem.edges.emplace_back(in, out);
         }
-        if (node.op->name() == Send{}.name()) problem.costs[index(node.in[0])] = 0;
+        if (dynamic_cast<const Send*>(node.op.get()) != nullptr) problem.costs[index(node.in[0])] = 0;
       } else {
         for (const ValueId in : node.in)
           if (made[index(in)]) problem.sinks.push_back(in);

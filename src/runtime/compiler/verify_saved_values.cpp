@@ -11,9 +11,7 @@
 
 #include "kernels/ops/activation.h"
 #include "kernels/ops/batch_norm.h"
-#include "kernels/ops/conv2d.h"
 #include "kernels/ops/dropout.h"
-#include "kernels/ops/linear.h"
 #include "kernels/ops/pooling.h"
 #include "kernels/ops/shape_ops.h"
 #include "runtime/compiler/verify.h"
@@ -84,18 +82,9 @@ class SavedValues {
     if (const auto* norm = op<BatchNormBackwardInput>(node)) check_batch_norm(node, norm->mask);
   }
 
-  static bool ends_with_relu(const Node& node) {
-    if (const auto* activation = op<ActivationForward>(node)) return activation->function == Activation::relu;
-    if (const auto* conv = op<Conv2dForward>(node)) return conv->relu;
-    if (const auto* linear = op<LinearForward>(node)) return linear->relu;
-    if (const auto* dropout = op<DropoutForward>(node)) return dropout->relu;
-    if (const auto* norm = op<BatchNormApply>(node)) return norm->relu;
-    if (const auto* add = op<Add>(node)) return add->relu;
-    return false;
-  }
   bool is_relu_output(ValueId id) const {
     const Origin from = origin(id);
-    return from.node != nullptr && from.out == 0 && ends_with_relu(*from.node);
+    return from.node != nullptr && from.out == 0 && from.node->op->ends_with_relu();
   }
 
   void check_max_pool(const Node& node) const {
@@ -119,7 +108,7 @@ class SavedValues {
     const ValueId saved = node.in[1];
     const Origin from = origin(saved);
     const auto* forward = from.node == nullptr ? nullptr : op<ActivationForward>(*from.node);
-    if (!gradient_from_output(function)) {
+    if (traits_of(function).gradient_from == GradientFrom::input) {
       if (std::ranges::find(activated_, std::pair(number(saved), function)) == activated_.end())
         fail(node, fmt::format("reads '{}' as the input of a {}, but no {} read it", name(saved), name_of(function),
                                name_of(function)));

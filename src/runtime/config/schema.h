@@ -1,5 +1,5 @@
 // The JSON Schema (draft 2020-12) of a job, made from the same declarations that the parser validates against. It is
-// committed as models/schema.json: `trifold schema > models/schema.json`.
+// written to models/schema.json by every build.
 #pragma once
 
 #include <string>

@@ -130,7 +130,7 @@ Executable::Executable(Program program, ModelMemory& memory)
   accumulate_next_ = sequence_of("accumulate", [&](const Node& node) { return accumulates(node, false); });
   update_ = sequence_of("update", updates);
   average_ = sequence_of("average", averages);
-  sends_ = sequence_of("send", [](const Node& node) { return node.op->name() == Send{}.name(); });
+  sends_ = sequence_of("send", [](const Node& node) { return dynamic_cast<const Send*>(node.op.get()) != nullptr; });
   for (std::size_t i = 0; i < program_.graph.nodes.size(); ++i)
     if (program_.kernels[i]) bind(i, 0);
   if (!memory.device().host_memory())

@@ -67,6 +67,8 @@ TEST_F(ReportTest, ShowsATrainingRun) {
   EXPECT_EQ(layers[3]["in"].dump(), R"(["flat"])");
   EXPECT_EQ(layers[3]["shape"].dump(), "[3]");
   EXPECT_EQ(layers[0]["parameters"], 4 * 9 + 4);
+  EXPECT_EQ(layers[0]["family"], "");
+  EXPECT_EQ(layers[1]["family"], "activation");
   EXPECT_EQ(layers[0]["stage"], 0) << data["network"].value("note", "");
   EXPECT_EQ(layers[3]["stage"], 1);
 }

@@ -1,80 +1,104 @@
-// Activations and their gradients against the double functions of <cmath>, near and far from 0.
+// Activations and their gradients against their formulas in double, near and far from 0, and against the points that
+// their files give.
 #include "kernels/cpu/simd/activation_loops.h"
 
 #include <cmath>
 
 #include "kernels/cpu/loops_fixture.h"
+#include "kernels/ops/activation.h"
+#include "kernels/scalar_number.h"
 
 TRIFOLD_TEST_TABLES(ActivationLoops, activation_loops)
 
 namespace trifold::cpu {
 namespace {
 
-struct Function {
-  const char* name;
-  ActivationLoops::Forward ActivationLoops::*forward;
-  ActivationLoops::Backward ActivationLoops::*backward;
-  double (*value)(double x);
-  double (*derivative)(double x);
-  bool from_x;
-};
+using Number = ScalarNumber<double>;
 
-constexpr double kSlope = 0.1f;
+// The formulas in double, with the parameters that the loops get: as floats.
+struct Exact {
+  explicit Exact(Activation which) : activation(which), parameters(default_parameters(which)) {
+    for (double& parameter : parameters) parameter = static_cast<float>(parameter);
+  }
+  double value(double x) const {
+    const Number numbers[] = {parameters[0], parameters[1]};
+    return with_function(activation, [&](auto function) {
+      return AppliedActivation<decltype(function)>::value(Number(x), numbers).value;
+    });
+  }
+  double gradient(double dy, double x) const {
+    const double kept = from_x() ? x : value(x);
+    const Number numbers[] = {parameters[0], parameters[1]};
+    return with_function(activation, [&](auto function) {
+      return AppliedActivation<decltype(function)>::gradient(Number(dy), Number(kept), numbers).value;
+    });
+  }
+  bool from_x() const { return traits_of(activation).gradient_from == GradientFrom::input; }
 
-double normal_below(double x) {
-  return 0.5 * std::erfc(-x / std::sqrt(2.0));
-}
-
-const Function kFunctions[] = {
-    {"relu", &ActivationLoops::relu, &ActivationLoops::relu_backward, [](double x) { return x > 0 ? x : 0; },
-     [](double x) { return x > 0 ? 1.0 : 0.0; }, false},
-    {"leaky_relu", &ActivationLoops::leaky_relu, &ActivationLoops::leaky_relu_backward,
-     [](double x) { return x > 0 ? x : kSlope * x; }, [](double x) { return x > 0 ? 1.0 : kSlope; }, false},
-    {"gelu", &ActivationLoops::gelu, &ActivationLoops::gelu_backward, [](double x) { return x * normal_below(x); },
-     [](double x) { return normal_below(x) + x * std::exp(-0.5 * x * x) / std::sqrt(2 * M_PI); }, true},
-    {"sigmoid", &ActivationLoops::sigmoid, &ActivationLoops::sigmoid_backward,
-     [](double x) { return 1 / (1 + std::exp(-x)); },
-     [](double x) { return std::exp(-x) / ((1 + std::exp(-x)) * (1 + std::exp(-x))); }, false},
-    {"tanh", &ActivationLoops::tanh, &ActivationLoops::tanh_backward, [](double x) { return std::tanh(x); },
-     [](double x) { return 1 - std::tanh(x) * std::tanh(x); }, false},
+  Activation activation;
+  ActivationParameters parameters;
 };
 
 class ActivationLoopsTest : public LoopsTest {
  protected:
   const ActivationLoops& loops() const { return activation_loops_of(GetParam()); }
+
+  std::vector<float> values(Activation activation, const std::vector<float>& x) const {
+    std::vector<float> y(x.size());
+    const ActivationParameters parameters = default_parameters(activation);
+    loops().forward[static_cast<std::size_t>(activation)](
+        {.x = x.data(), .y = y.data(), .parameters = parameters.data()}, {0, static_cast<std::int64_t>(x.size())});
+    return y;
+  }
 };
 
 TEST_P(ActivationLoopsTest, ValuesAndGradients) {
-  for (const Function& function : kFunctions) {
+  for (const Activation activation : kActivations) {
+    const Exact exact(activation);
+    const auto index = static_cast<std::size_t>(activation);
     for (const float reach : {0.5f, 8.0f, 100.0f}) {
-      SCOPED_TRACE(std::string(function.name) + " to " + std::to_string(reach));
+      SCOPED_TRACE(std::string(name_of(activation)) + " to " + std::to_string(reach));
       const auto x = random(std::int64_t{1003}, -reach, reach), dy = random(std::int64_t{1003});
       std::vector<float> y(1003, kUntouched);
       const Range range = {3, 1003};
-      (loops().*function.forward)({.x = x.data(), .y = y.data(), .slope = static_cast<float>(kSlope)}, range);
+      loops().forward[index]({.x = x.data(), .y = y.data(), .parameters = exact.parameters.data()}, range);
       for (std::size_t i = 0; i < 3; ++i) ASSERT_EQ(y[i], kUntouched);
-      // gelu is x times a probability that is good to an absolute error
-      const double tolerance = 4e-7 * (function.from_x ? std::max(1.0f, reach) : 1.0f);
-      for (std::size_t i = 3; i < x.size(); ++i) {
-        ASSERT_NEAR(y[i], function.value(x[i]), tolerance + 4e-7 * std::abs(function.value(x[i]))) << x[i];
-      }
+      // gelu and its like are x times a probability that is good to an absolute error
+      const double tolerance = 4e-7 * (exact.from_x() ? std::max(1.0f, reach) : 1.0f);
+      for (std::size_t i = 3; i < x.size(); ++i)
+        ASSERT_NEAR(y[i], exact.value(x[i]), tolerance + 4e-7 * std::abs(exact.value(x[i]))) << x[i];
       auto dx = dy;  // in place
-      (loops().*function.backward)({.dy = dx.data(),
-                                    .saved = function.from_x ? x.data() : y.data(),
-                                    .dx = dx.data(),
-                                    .slope = static_cast<float>(kSlope)},
-                                   range);
-      for (std::size_t i = 3; i < x.size(); ++i) {
-        ASSERT_NEAR(dx[i], dy[i] * function.derivative(x[i]), 1e-6) << x[i];
-      }
+      loops().backward[index]({.dy = dx.data(),
+                               .saved = exact.from_x() ? x.data() : y.data(),
+                               .dx = dx.data(),
+                               .parameters = exact.parameters.data()},
+                              range);
+      for (std::size_t i = 3; i < x.size(); ++i) ASSERT_NEAR(dx[i], exact.gradient(dy[i], x[i]), 1e-6) << x[i];
+    }
+  }
+}
+
+TEST_P(ActivationLoopsTest, PassThroughTheirSamples) {
+  for (const Activation activation : kActivations) {
+    const ActivationTraits& traits = traits_of(activation);
+    const ActivationParameters parameters = default_parameters(activation);
+    for (const ActivationSample& sample : traits.samples) {
+      SCOPED_TRACE(std::string(traits.name) + " at " + std::to_string(sample.x));
+      const float y = values(activation, {static_cast<float>(sample.x)})[0];
+      EXPECT_NEAR(y, sample.y, 4e-7 * std::max(1.0, std::abs(sample.y)));
+      const float dy = 2;
+      const auto kept = static_cast<float>(traits.gradient_from == GradientFrom::input ? sample.x : sample.y);
+      float dx = 0;
+      loops().backward[static_cast<std::size_t>(activation)](
+          {.dy = &dy, .saved = &kept, .dx = &dx, .parameters = parameters.data()}, {0, 1});
+      EXPECT_NEAR(dx, 2 * sample.slope, 1e-6);
     }
   }
 }
 
 TEST_P(ActivationLoopsTest, SmallArgumentsKeepTheirDigits) {
   const auto x = random(std::int64_t{257}, -0.4f, 0.4f);
-  std::vector<float> y(x.size());
-  loops().tanh({.x = x.data(), .y = y.data()}, {0, 257});
+  const std::vector<float> y = values(Activation::tanh, x);
   for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(y[i] / std::tanh(double{x[i]}), 1, 3e-7) << x[i];
 }
 
@@ -82,8 +106,7 @@ TEST_P(ActivationLoopsTest, SmallArgumentsKeepTheirDigits) {
 TEST_P(ActivationLoopsTest, TanhIsOddAndGoodToOneUlpNearItsEnds) {
   std::vector<float> x;
   for (float value = 0.4f; value < 10; value += 0.0137f) x.insert(x.end(), {value, -value});
-  std::vector<float> y(x.size());
-  loops().tanh({.x = x.data(), .y = y.data()}, {0, static_cast<std::int64_t>(x.size())});
+  const std::vector<float> y = values(Activation::tanh, x);
   for (std::size_t i = 0; i < x.size(); i += 2) {
     ASSERT_EQ(y[i], -y[i + 1]) << x[i];
     ASSERT_NEAR(y[i], std::tanh(double{x[i]}), 6e-8 * (x[i] < 2 ? 2 : 1)) << x[i];
@@ -92,10 +115,9 @@ TEST_P(ActivationLoopsTest, TanhIsOddAndGoodToOneUlpNearItsEnds) {
 
 // sigmoid(-x) = 1 / (1 + e^x) shows e^x itself where that is small against 1, or large.
 TEST_P(ActivationLoopsTest, ExponentialIsGoodToTwoUlp) {
-  std::vector<float> x, y;
+  std::vector<float> x;
   for (float value = 17.5f; value < 87; value += 0.0371f) x.push_back(-value);
-  y.resize(x.size());
-  loops().sigmoid({.x = x.data(), .y = y.data()}, {0, static_cast<std::int64_t>(x.size())});
+  const std::vector<float> y = values(Activation::sigmoid, x);
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double expected = 1 / (1 + std::exp(-double{x[i]}));
     ASSERT_NEAR(y[i] / expected, 1, 3 * 6e-8 + 6e-8) << x[i];
@@ -103,12 +125,9 @@ TEST_P(ActivationLoopsTest, ExponentialIsGoodToTwoUlp) {
 }
 
 TEST_P(ActivationLoopsTest, NanStaysNan) {
-  const float nan = std::nanf("");
-  for (const Function& function : kFunctions) {
-    std::vector<float> x(9, nan), y(9);
-    (loops().*function.forward)({.x = x.data(), .y = y.data(), .slope = 0.1f}, {0, 9});
-    for (const float value : y) ASSERT_TRUE(std::isnan(value)) << function.name;
-  }
+  for (const Activation activation : kActivations)
+    for (const float value : values(activation, std::vector<float>(9, std::nanf(""))))
+      ASSERT_TRUE(std::isnan(value)) << name_of(activation);
 }
 
 TRIFOLD_TEST_EVERY_ISA(ActivationLoopsTest);

@@ -182,6 +182,7 @@ TEST(TuningFile, FollowsTheEnvironment) {
 // fastest_kernel(): kernels instead of functions.
 struct FakeOp final : Op {
   std::string_view name() const override { return "fake"; }
+  OpKind kind() const override { return OpKind::element_wise; }
 };
 
 class FakeKernel final : public Kernel {

@@ -172,10 +172,11 @@ TEST(VerifyGraph, RefusesAReaderOfTheLosssGradientWithoutTheLossScale) {
 TEST(VerifyGraph, RefusesAnOpWithoutARule) {
   struct Unknown final : Op {
     std::string_view name() const override { return "unknown"; }
+    OpKind kind() const override { return OpKind::element_wise; }
   };
   TinyGraph g;
   g.node(made(Unknown{}), {}, {});
-  g.expect_refused("'unknown' has no rule for its shapes: add one to verify_shapes.cpp");
+  g.expect_refused("'unknown' has no rule for its shapes: its op needs a check_shapes()");
 }
 
 // x -> relu -> max_pool, with the ReLU undone by the pooling's gradient. `read`: what the pooling reads.

@@ -1,6 +1,6 @@
-"""Checks models/ against models/schema.json, and that the schema refuses the mistakes it can see in bad_jobs.txt.
+"""Checks models/ against the schema, and that the schema refuses the mistakes it can see in bad_jobs.txt.
 
-usage: check_schema.py MODELS_FOLDER
+usage: check_schema.py MODELS_FOLDER SCHEMA
 """
 import json
 import pathlib
@@ -34,7 +34,7 @@ def bad_jobs(path):
 
 def main():
     models = pathlib.Path(sys.argv[1])
-    schema = json.loads((models / "schema.json").read_text())
+    schema = json.loads(pathlib.Path(sys.argv[2]).read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     job = jsonschema.Draft202012Validator(schema)
     model = jsonschema.Draft202012Validator({"$ref": "#/$defs/model", "$defs": schema["$defs"]})

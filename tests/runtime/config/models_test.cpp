@@ -81,17 +81,17 @@ TEST(Models, ResNet50ReadsInUnder60Lines) {
   EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 60);
 }
 
-TEST(Schema, IsTheOneTheDeclarationsMake) {
-  EXPECT_TRUE(file_text(kModels / "schema.json") == json_schema())
-      << "models/schema.json is out of date: trifold schema > models/schema.json";
-}
-
 // Our jobs fit the schema and, so that the schema is known to refuse, a few wrong ones do not.
 TEST(Schema, AgreesWithTheParserInPython) {
   if (std::system("python3 -c 'import jsonschema' 2>/dev/null") != 0)
     GTEST_SKIP() << "python3 with jsonschema is not installed";
   const fs::path script = test::source_dir() / "tests/runtime/config/check_schema.py";
-  EXPECT_EQ(std::system(("python3 '" + script.string() + "' '" + kModels.string() + "'").c_str()), 0);
+  const fs::path schema = fs::path(testing::TempDir()) / "trifold_schema.json";
+  std::ofstream(schema) << json_schema();
+  EXPECT_EQ(
+      std::system(("python3 '" + script.string() + "' '" + kModels.string() + "' '" + schema.string() + "'").c_str()),
+      0);
+  fs::remove(schema);
 }
 
 }  // namespace

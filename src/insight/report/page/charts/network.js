@@ -3,13 +3,14 @@
 const layerFamilies = [
   { name: "convolution", color: "var(--c0)", types: ["conv2d"] }, { name: "linear", color: "var(--c4)", types: ["linear"] },
   { name: "normalisation", color: "var(--c2)", types: ["batch_norm"] },
-  { name: "activation", color: "var(--c1)", types: ["relu", "leaky_relu", "sigmoid", "tanh", "gelu", "log_softmax"] },
+  { name: "activation", color: "var(--c1)", types: ["log_softmax"] },
   { name: "pooling", color: "var(--c5)", types: ["max_pool", "avg_pool", "global_avg_pool"] },
   { name: "join", color: "var(--c3)", types: ["add", "concat"] }, { name: "other", color: "var(--c7)", types: [] },
 ];
 const splitColors = { out_channels: "var(--c9)", in_channels: "var(--c6)", groups: "var(--c4)", rows: "var(--c5)", blocks: "var(--c8)" };
 const splitText = (split) => `by ${split.replaceAll("_", " ")}`;
-const familyOf = (type) => layerFamilies.find((family) => family.types.includes(type)) || layerFamilies[layerFamilies.length - 1];
+// Activations are many: the report says which layers are.
+const familyOf = (layer) => layerFamilies.find((family) => family.name === layer.family || family.types.includes(layer.type)) || layerFamilies[layerFamilies.length - 1];
 
 // Arcs that overlap get lanes of their own.
 function skipEdges(layers, rowOf) {
@@ -58,7 +59,7 @@ function networkChart({ label, network }) {
     });
     const boxes = svg.append("g").selectAll("g").data(rows).join("g").attr("transform", (_, i) => `translate(${left},${head + i * step + 3})`);
     boxes.append("rect").attr("width", boxWidth).attr("height", 24).attr("rx", 5).style("fill", "var(--card)").style("stroke", "var(--line)");
-    boxes.append("rect").attr("class", "fill").attr("width", 5).attr("height", 24).attr("rx", 2.5).style("--c", (row) => familyOf(row.type).color);
+    boxes.append("rect").attr("class", "fill").attr("width", 5).attr("height", 24).attr("rx", 2.5).style("--c", (row) => familyOf(row).color);
     boxes.filter((row) => splitColors[row.split]).append("rect").attr("class", "fill").attr("x", boxWidth - 5).attr("width", 5).attr("height", 24).attr("rx", 2.5).style("--c", (row) => splitColors[row.split]);
     boxes.append("text").attr("class", "strong").attr("x", 14).attr("y", 16).text((row) => clipped(row.id, boxWidth * (row.type && row.id !== row.type && !narrow ? 0.5 : 0.9)));
     if (!narrow) boxes.append("text").attr("x", boxWidth - 12).attr("y", 16).attr("text-anchor", "end")
@@ -78,7 +79,7 @@ function networkChart({ label, network }) {
       ...(row.stage !== undefined ? [["stage", String(row.stage)]] : []), ...(row.split ? [["split", row.split]] : [])] }));
     return head + rows.length * step + 4;
   } });
-  const used = layerFamilies.filter((family) => layers.some((layer) => familyOf(layer.type) === family));
+  const used = layerFamilies.filter((family) => layers.some((layer) => familyOf(layer) === family));
   const splits = Object.keys(splitColors).filter((split) => layers.some((layer) => layer.split === split));
   return element("div", {}, legend(used), splits.length > 0 ? legend(splits.map((split) => ({ name: `split ${splitText(split)}`, color: splitColors[split] }))) : null, element("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": label }, figure),
     numbersOf(() => plainTable({ caption: label, tall: true, rows: layers, columns: [{ name: "layer", of: (row) => row.id }, { name: "type", of: (row) => row.type },

@@ -1,0 +1,56 @@
+// The tensors of one use of an op, and the questions that an op's check_shapes() asks about them. A question that is
+// answered with no calls fail(), which names the op; whoever checks decides what failing means.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/shape.h"
+
+namespace trifold {
+
+struct NamedTensor {
+  std::string_view name;
+  Shape shape;
+  DType dtype = DType::f32;
+};
+
+class OpTensors {
+ public:
+  OpTensors(std::vector<NamedTensor> in, std::vector<NamedTensor> out) : in_(std::move(in)), out_(std::move(out)) {}
+  OpTensors(const OpTensors&) = delete;
+  OpTensors& operator=(const OpTensors&) = delete;
+  virtual ~OpTensors() = default;
+
+  // `what` is the rest of a sentence that begins with the op: "has 3 inputs and ...". It must not return.
+  [[noreturn]] virtual void fail(const std::string& what) const = 0;
+
+  const std::vector<NamedTensor>& in() const { return in_; }
+  const std::vector<NamedTensor>& out() const { return out_; }
+  const NamedTensor& in(std::size_t index) const { return in_[index]; }
+  const NamedTensor& out(std::size_t index) const { return out_[index]; }
+
+  void counts(std::size_t in_count, std::size_t out_count) const;
+  void rank(const NamedTensor& tensor, int expected) const;
+  void shape(const NamedTensor& tensor, const Shape& expected) const;
+  void type(const NamedTensor& tensor, DType expected) const;
+  void same(const NamedTensor& tensor, const NamedTensor& as) const { shape(tensor, as.shape); }
+  void times(const NamedTensor& tensor, const NamedTensor& of, std::int64_t factor) const;  // elements
+  void channel_vector(const NamedTensor& tensor, const NamedTensor& of) const;              // [C]
+  // The part differs from the whole in its number of channels only. Returns that number.
+  std::int64_t channels_of_part(const NamedTensor& part, const NamedTensor& whole) const;
+  // [N,C,rows,W], everything but the rows as in `as`.
+  void rows_of(const NamedTensor& part, const NamedTensor& as, std::int64_t rows) const;
+
+  // So many inputs and one output, all of the shape of the first input.
+  void all_alike(std::size_t in_count) const;
+
+ private:
+  std::vector<NamedTensor> in_;
+  std::vector<NamedTensor> out_;
+};
+
+}  // namespace trifold
