@@ -13,7 +13,7 @@
 namespace trifold::cpu {
 namespace {
 
-InnerProductProblem problem_of(const KernelRequest& request) {
+InnerProductProblem linear_problem_of(const KernelRequest& request) {
   const Pass pass = op_as<MatrixProduct>(request).pass();
   const auto [x, w, y] = operands_of(pass, request.in, request.out);
   TRIFOLD_CHECK(x.layout == w.layout, "{}: columns of x ({}) and w ({}) lie in different order", request.op.name(),
@@ -134,7 +134,7 @@ const RegisterKernel register_linear_backward_weights(cpu_backend(), "linear.bac
 }  // namespace
 
 std::vector<KernelPtr> linear_candidates(const KernelRequest& request) {
-  const InnerProductProblem problem = problem_of(request);
+  const InnerProductProblem problem = linear_problem_of(request);
   std::vector<KernelPtr> candidates;
   if (problem.type == DType::f32) candidates.push_back(std::make_unique<OwnLinear>(problem));
   if (auto primitive = InnerProductPrimitive::create(problem))
