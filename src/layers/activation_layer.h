@@ -17,14 +17,14 @@ class ActivationLayer final : public Layer {
   bool is_element_wise() const override { return true; }
   std::optional<RowWindow> row_window() const override { return RowWindow{}; }
 
-  void forward(LayerBuilder& b) const override {
+  void forward(ForwardBuilder& b) const override {
     ActivationForward op;
     op.function = function_;
     op.slope = slope_;
     b.emit(op, {b.in()}, {b.out()});
   }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     if (!b.wants_gradient()) return;
     ActivationBackward op;
     op.function = function_;

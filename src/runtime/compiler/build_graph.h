@@ -1,0 +1,10 @@
+// From a network to one tensor rank's graph: the forward graph, the tensor pass and, in training, autodiff.
+#pragma once
+
+#include "parallel/tensor/tensor_pass.h"
+
+namespace trifold {
+
+Graph build_graph(const NetworkSpec& spec, const ModelContext& context, Mode mode, const TensorPlan& tensor = {});
+
+}  // namespace trifold
