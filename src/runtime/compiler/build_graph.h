@@ -2,9 +2,12 @@
 #pragma once
 
 #include "parallel/tensor/tensor_pass.h"
+#include "runtime/compiler/passes.h"
 
 namespace trifold {
 
-Graph build_graph(const NetworkSpec& spec, const ModelContext& context, Mode mode, const TensorPlan& tensor = {});
+// `observer` sees what each of them makes.
+Graph build_graph(const NetworkSpec& spec, const ModelContext& context, Mode mode, const TensorPlan& tensor = {},
+                  const PassObserver& observer = nullptr);
 
 }  // namespace trifold

@@ -27,9 +27,10 @@ ModelContext context_for(const NetworkSpec& network, const ModelOptions& options
 }
 
 // This rank's part of the network.
-Graph graph_for(const NetworkSpec& network, const ModelOptions& options, std::int64_t global_batch, Mode mode) {
+Graph graph_for(const NetworkSpec& network, const ModelOptions& options, std::int64_t global_batch, Mode mode,
+                const PassObserver& observer = nullptr) {
   const TensorPlan tensor{options.mesh.tensor, options.place.tensor, options.splits};
-  Graph whole = build_graph(network, context_for(network, options, global_batch), mode, tensor);
+  Graph whole = build_graph(network, context_for(network, options, global_batch), mode, tensor, observer);
   return options.cut.parts > 1 ? graph_of_part(whole, options.cut, options.part) : std::move(whole);
 }
 
@@ -81,7 +82,8 @@ Program compile_training(const NetworkSpec& network, const ModelOptions& options
   // Replicas that go their own ways average over their own samples, and what is an update over its own.
   const std::int64_t updates = options.updates_every_micro_batch ? options.accumulate : 1;
   const std::int64_t global_batch = options.batch / options.mesh.data * options.joined_replicas() / updates;
-  return compile(graph_for(network, options, global_batch, Mode::train), compile_as);
+  compile_as.observer = options.observer;
+  return compile(graph_for(network, options, global_batch, Mode::train, options.observer), compile_as);
 }
 
 // Reports of evaluation are means over the micro-batch that it runs.
