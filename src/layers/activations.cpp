@@ -17,9 +17,9 @@ class ActivationLayer final : public Layer {
   bool is_element_wise() const override { return true; }
   std::optional<RowWindow> row_window() const override { return RowWindow{}; }
 
-  void forward(LayerBuilder& b) const override { b.emit(op<ActivationForward>(), {b.in()}, {b.out()}); }
+  void forward(ForwardBuilder& b) const override { b.emit(op<ActivationForward>(), {b.in()}, {b.out()}); }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     if (!b.wants_gradient()) return;
     const ValueId kept = traits_of(function_).gradient_from == GradientFrom::output ? b.out() : b.in();
     b.emit(op<ActivationBackward>(), {b.out_gradient(), kept}, {b.make_in_gradient()}, Phase::backward_input);

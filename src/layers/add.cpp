@@ -23,7 +23,7 @@ class AddLayer final : public Layer {
   bool is_element_wise() const override { return true; }
   std::optional<RowWindow> row_window() const override { return RowWindow{}; }
 
-  void forward(LayerBuilder& b) const override {
+  void forward(ForwardBuilder& b) const override {
     const Shape shape = b.shape(b.out());  // a copy: making values may move the graph's own
     const int last = b.in_count() - 1;
     ValueId sum = b.in(0);
@@ -34,7 +34,7 @@ class AddLayer final : public Layer {
     }
   }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     for (int i = 0; i < b.in_count(); ++i)
       if (b.wants_gradient(i)) b.set_in_gradient(i, b.out_gradient());
   }

@@ -19,30 +19,31 @@ class AvgPoolLayer final : public Layer {
   bool is_channel_local() const override { return true; }
   std::optional<RowWindow> row_window() const override { return whole_rows_; }
   void narrow(const LayerPart& part) override {
+    if (part.split != LayerSplit::rows) return;
     part_ = part;
     args_.pad[0] = 0;
   }
 
-  void forward(LayerBuilder& b) const override {
+  void forward(ForwardBuilder& b) const override {
     AvgPoolForward op;
     op.args = args_;
-    op.divisor = divisor(b);
+    op.divisor = divisor();
     b.emit(op, {b.in()}, {b.out()});
   }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     if (!b.wants_gradient()) return;
     AvgPoolBackward op;
     op.args = args_;
-    op.divisor = divisor(b);
+    op.divisor = divisor();
     b.emit(op, {b.out_gradient()}, {b.make_in_gradient()}, Phase::backward_input);
   }
 
  private:
-  PoolDivisor divisor(const LayerBuilder& b) const {
+  PoolDivisor divisor() const {
     PoolDivisor by{.count_pad = count_pad_};
     if (!part_) return by;
-    const std::int64_t height = b.part(b.in()).whole[2];
+    const std::int64_t height = part_->in[0].whole[2];
     const std::int64_t out_height =
         conv_out_extent(height, whole_rows_.kernel, whole_rows_.stride, whole_rows_.pad, whole_rows_.dilation);
     const RowRun read = whole_rows_.needed_for(rows_of_part(out_height, part_->index, part_->count));

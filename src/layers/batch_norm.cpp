@@ -31,8 +31,9 @@ class BatchNormLayer final : public Layer {
 
   bool is_channel_local() const override { return true; }
   std::optional<RowWindow> row_window() const override { return RowWindow{}; }
+  void narrow(const LayerPart& part) override { part_ = part.in[0]; }
 
-  void forward(LayerBuilder& b) const override {
+  void forward(ForwardBuilder& b) const override {
     const Shape x = b.shape(b.in());  // a copy: making values may move the graph's own
     const Groups groups = groups_of(b);
     const Shape statistics{x.batch() / groups.samples, x.channels()};
@@ -44,10 +45,9 @@ class BatchNormLayer final : public Layer {
       BatchNormStatistics op;
       op.group = groups.samples;
       op.eps = eps_;
-      const bool in_rows = !b.part(b.in()).rows.empty();
-      op.momentum = b.context().replicas > 1 || in_rows ? 0 : momentum_;
+      op.momentum = b.context().replicas > 1 || in_rows() ? 0 : momentum_;
       b.emit(op, {b.in(), running_mean, running_var}, {mean, istd, running_mean, running_var});
-      if (in_rows) join_rows(b, groups);
+      if (in_rows()) join_rows(b, groups);
       if (b.context().replicas > 1) join_replicas(b, groups, b.made("mean"), b.made("istd"));
     } else {
       BatchNormRunning op;
@@ -59,7 +59,7 @@ class BatchNormLayer final : public Layer {
     b.emit(apply, {b.in(), b.made("mean"), b.made("istd"), b.parameter("weight"), b.parameter("bias")}, {b.out()});
   }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     const Groups groups = groups_of(b);
     const ValueId mean = b.made("mean");
     const ValueId istd = b.made("istd");
@@ -74,8 +74,7 @@ class BatchNormLayer final : public Layer {
     b.emit(reduce, {b.out_gradient(), b.in(), mean, istd, gamma, beta},
            {sum_d, sum_dx, b.parameter_gradient("weight"), b.parameter_gradient("bias")}, Phase::backward_input);
     if (!b.wants_gradient()) return;
-    const ValuePart part = b.part(b.in());
-    if (!part.rows.empty()) {
+    if (in_rows()) {
       sum_d = sum_over_rows(b, sum_d, "image_sum_d");
       sum_dx = sum_over_rows(b, sum_dx, "image_sum_dx");
     }
@@ -86,7 +85,7 @@ class BatchNormLayer final : public Layer {
     BatchNormBackwardInput input;
     input.group = groups.samples;
     input.span = groups.span;
-    if (!part.rows.empty()) input.pixels = part.whole.pixels();
+    if (in_rows()) input.pixels = image_pixels(b);
     b.emit(input, {b.out_gradient(), b.in(), mean, istd, gamma, beta, sum_d, sum_dx}, {b.make_in_gradient()},
            Phase::backward_input);
   }
@@ -98,7 +97,11 @@ class BatchNormLayer final : public Layer {
     int span = 1;              // replicas that a group lies on
   };
 
-  static Groups groups_of(const LayerBuilder& b) {
+  // Whether each tensor rank has some rows of the images.
+  bool in_rows() const { return part_ && !part_->rows.empty(); }
+  std::int64_t image_pixels(const LayerBuilder& b) const { return (part_ ? part_->whole : b.shape(b.in())).pixels(); }
+
+  Groups groups_of(const LayerBuilder& b) const {
     const Shape& x = b.shape(b.in());
     if (b.mode() == Mode::evaluate) return {x.batch(), 1};
     const std::int64_t group = b.context().bn_group;
@@ -110,16 +113,15 @@ class BatchNormLayer final : public Layer {
           fmt::format("bn_group {} does not divide the {} samples of a micro-batch{}", group, replicas * x.batch(),
                       replicas > 1 ? fmt::format(" into whole parts of {} replicas", replicas) : ""),
           {}};
-    if (group * b.part(b.in()).whole.pixels() < 2)
+    if (group * image_pixels(b) < 2)
       throw ShapeError{"has one value a channel to take statistics of: bn_group must be at least 2 here", 0};
     return whole ? Groups{group, 1} : Groups{x.batch(), static_cast<int>(group / x.batch())};
   }
 
   // Every tensor rank has some rows of the images: its statistics become those of whole images.
   void join_rows(LayerBuilder& b, const Groups& groups) const {
-    const ValuePart part = b.part(b.in());
     const Shape local = b.shape(b.made("mean"));
-    const Shape all{local[0] * b.context().tensor_parts, local[1]};
+    const Shape all{local[0] * static_cast<std::int64_t>(part_->rows.size()), local[1]};
     const ValueId all_mean = b.make("rows_mean", all);
     const ValueId all_istd = b.make("rows_istd", all);
     AllGather gather;
@@ -128,7 +130,7 @@ class BatchNormLayer final : public Layer {
     b.emit(gather, {b.made("istd")}, {all_istd});
     BatchNormJoinRows join;
     join.group = groups.samples;
-    for (const RowRun& rows : part.rows) join.pixels.push_back(rows.count() * part.whole[3]);
+    for (const RowRun& rows : part_->rows) join.pixels.push_back(rows.count() * part_->whole[3]);
     join.running = b.context().replicas == 1;
     join.eps = eps_;
     join.momentum = momentum_;
@@ -151,7 +153,7 @@ class BatchNormLayer final : public Layer {
   }
 
   // Running averages move by all replicas' groups, and a group that lies on several is joined.
-  void join_replicas(LayerBuilder& b, const Groups& groups, ValueId mean, ValueId istd) const {
+  void join_replicas(ForwardBuilder& b, const Groups& groups, ValueId mean, ValueId istd) const {
     const Shape local = b.shape(mean);
     const Shape all{local[0] * b.context().replicas, local[1]};
     const ValueId all_mean = b.make("all_mean", all);
@@ -160,7 +162,7 @@ class BatchNormLayer final : public Layer {
     const ValueId running_var = b.parameter("running_var");
     BatchNormJoin join;
     join.group = groups.samples;
-    join.pixels = b.part(b.in()).whole.pixels();
+    join.pixels = image_pixels(b);
     join.span = groups.span;
     join.replica = b.context().replica;
     join.eps = eps_;
@@ -191,6 +193,7 @@ class BatchNormLayer final : public Layer {
 
   double eps_;
   double momentum_;
+  std::optional<InputPart> part_ = {};  // where a tensor rank has a part of the input
 };
 
 const RegisterLayer register_batch_norm({

@@ -27,13 +27,13 @@ class ConcatLayer final : public Layer {
 
   std::optional<RowWindow> row_window() const override { return RowWindow{}; }
 
-  void forward(LayerBuilder& b) const override {
+  void forward(ForwardBuilder& b) const override {
     std::vector<ValueId> in;
     for (int i = 0; i < b.in_count(); ++i) in.push_back(b.in(i));
     b.emit(Concat(), in, {b.out()});
   }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     SplitChannels op;
     std::vector<ValueId> out;
     std::int64_t first_channel = 0;

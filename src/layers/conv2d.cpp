@@ -97,7 +97,7 @@ class Conv2dLayer final : public Layer {
     }
   }
 
-  void forward(LayerBuilder& b) const override {
+  void forward(ForwardBuilder& b) const override {
     Conv2dForward op;
     op.args = args_for(b);
     op.bias = bias_ && adds_bias_;
@@ -106,7 +106,7 @@ class Conv2dLayer final : public Layer {
     b.emit(op, in, {b.out()});
   }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     if (b.wants_gradient()) {
       Conv2dBackwardData data;
       data.args = args_for(b);

@@ -27,8 +27,11 @@ class DropoutLayer final : public Layer {
 
   bool is_channel_local() const override { return true; }
   std::optional<RowWindow> row_window() const override { return RowWindow{}; }
+  void narrow(const LayerPart& part) override {
+    part_ = {part.in[0].first_channel, part.in[0].first_row, part.in[0].whole.channels()};
+  }
 
-  void forward(LayerBuilder& b) const override {
+  void forward(ForwardBuilder& b) const override {
     if (b.mode() == Mode::evaluate) {
       b.emit(Reshape(), {b.in()}, {b.out()});
       return;
@@ -38,7 +41,7 @@ class DropoutLayer final : public Layer {
     b.emit(op, {b.in()}, {b.out()});
   }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     if (!b.wants_gradient()) return;
     DropoutBackward op;
     op.args = args_for(b);
@@ -56,18 +59,25 @@ class DropoutLayer final : public Layer {
 
  private:
   DropoutArgs args_for(const LayerBuilder& b) const {
-    const ValuePart part = b.part(b.in());
     const Shape& x = b.shape(b.in());
     return {.probability = probability_,
             .channels = drops_ == Drops::channels,
             .layer = static_cast<std::uint32_t>(b.layer_index()),
-            .first_channel = part.first_channel,
-            .first_pixel = part.first_row * (x.rank() == 4 ? x[3] : 1),
-            .whole_channels = part.whole.channels() == x.channels() ? 0 : part.whole.channels()};
+            .first_channel = part_.first_channel,
+            .first_pixel = part_.first_row * (x.rank() == 4 ? x[3] : 1),
+            .whole_channels = part_.whole_channels == x.channels() ? 0 : part_.whole_channels};
   }
+
+  // Where this part of the input lies in the whole, which is what the random numbers are drawn for.
+  struct PartOfInput {
+    std::int64_t first_channel = 0;
+    std::int64_t first_row = 0;
+    std::int64_t whole_channels = 0;  // 0: all of them are here
+  };
 
   Drops drops_;
   double probability_;
+  PartOfInput part_ = {};
 };
 
 }  // namespace trifold

@@ -14,9 +14,9 @@ class FlattenLayer final : public Layer {
 
   bool is_channel_local() const override { return true; }
 
-  void forward(LayerBuilder& b) const override { b.emit(Reshape(), {b.in()}, {b.out()}); }
+  void forward(ForwardBuilder& b) const override { b.emit(Reshape(), {b.in()}, {b.out()}); }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     if (!b.wants_gradient()) return;
     b.emit(Reshape(), {b.out_gradient()}, {b.make_in_gradient()}, Phase::backward_input);
   }

@@ -17,25 +17,25 @@ class GlobalAvgPoolLayer final : public Layer {
 
   bool is_channel_local() const override { return true; }
   bool sums_over_rows() const override { return true; }
+  void narrow(const LayerPart& part) override {
+    if (part.split == LayerSplit::rows) whole_pixels_ = part.in[0].whole.pixels();
+  }
 
-  void forward(LayerBuilder& b) const override {
+  void forward(ForwardBuilder& b) const override {
     GlobalAvgPoolForward op;
-    op.pixels = pixels_of(b);
+    op.pixels = whole_pixels_;
     b.emit(op, {b.in()}, {b.out()});
   }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     if (!b.wants_gradient()) return;
     GlobalAvgPoolBackward op;
-    op.pixels = pixels_of(b);
+    op.pixels = whole_pixels_;
     b.emit(op, {b.out_gradient()}, {b.make_in_gradient()}, Phase::backward_input);
   }
 
  private:
-  static std::int64_t pixels_of(const LayerBuilder& b) {
-    const ValuePart part = b.part(b.in());
-    return part.rows.empty() ? 0 : part.whole.pixels();
-  }
+  std::int64_t whole_pixels_ = 0;  // where a rank has some rows of the image; 0: it has them all
 };
 
 const RegisterLayer register_global_avg_pool({

@@ -12,6 +12,7 @@
 #include "core/fields.h"
 #include "kernels/ops/prepare_images.h"
 #include "layers/graph.h"
+#include "layers/layer_part.h"
 #include "layers/row_window.h"
 
 namespace trifold {
@@ -28,22 +29,14 @@ struct ModelContext {
   std::optional<PrepareImagesArgs> prepare = {};  // images come as raw bytes; the first op makes what layers read
   int replicas = 1;  // that train on the same micro-batch: this one has part `replica` of it
   int replica = 0;
-  int tensor_parts = 1;  // ranks that share each layer: this one has part `tensor_part`
-  int tensor_part = 0;
-  std::vector<std::optional<LayerSplit>> splits = {};  // of layers by index, where the plan names one; others: chosen
 };
 
-// Where a value lies in the whole one, of which a tensor rank may have a part.
-struct ValuePart {
-  Shape whole;
-  std::int64_t first_channel = 0;
-  std::int64_t first_row = 0;
-  std::vector<RowRun> rows = {};  // by tensor rank, where each has a run of them
-};
-
-// The layer's window on the graph while it adds its nodes.
+// What a layer sees of the graph while it adds its nodes, forward or backward.
 class LayerBuilder {
  public:
+  LayerBuilder() = default;
+  LayerBuilder(const LayerBuilder&) = delete;
+  LayerBuilder& operator=(const LayerBuilder&) = delete;
   virtual ~LayerBuilder() = default;
 
   virtual const ModelContext& context() const = 0;
@@ -55,37 +48,42 @@ class LayerBuilder {
   virtual ValueId out() const = 0;                               // the layer's output, made by shape rule
   virtual ValueId parameter(const std::string& name) const = 0;  // as declared; states too
   virtual const Shape& shape(ValueId value) const = 0;
-  virtual ValuePart part(ValueId value) const = 0;
 
   // Values of the layer's own. What forward made can be asked for by name in backward.
   virtual ValueId make(const std::string& name, const Shape& shape, DType dtype = DType::f32) = 0;
   virtual ValueId made(const std::string& name) const = 0;
 
-  // What a loss compares with.
-  virtual ValueId labels() = 0;   // i32 [N]
-  virtual ValueId targets() = 0;  // f32, shape of the first input
-
-  // Backward only.
-  virtual ValueId out_gradient() const = 0;
-  virtual bool wants_gradient(int input = 0) const = 0;
-  virtual ValueId make_in_gradient(int input = 0) = 0;            // a new value to write the gradient to
-  virtual void set_in_gradient(int input, ValueId gradient) = 0;  // or: an existing value is the gradient
-  virtual ValueId parameter_gradient(const std::string& name) = 0;
-
   // Adds a node. In backward, `phase` says whether it makes the input gradient (B) or a parameter gradient (W).
   virtual void add(OpPtr op, std::vector<ValueId> in, std::vector<ValueId> out, Phase phase = Phase::forward) = 0;
-
-  // The same, after all forward nodes: for what the backward pass does not wait for.
-  virtual void add_at_forward_end(OpPtr op, std::vector<ValueId> in, std::vector<ValueId> out) = 0;
 
   template <class T>
   void emit(T op, const std::vector<ValueId>& in, const std::vector<ValueId>& out, Phase phase = Phase::forward) {
     add(std::make_shared<const T>(std::move(op)), in, out, phase);
   }
+};
+
+class ForwardBuilder : public virtual LayerBuilder {
+ public:
+  // What a loss compares with.
+  virtual ValueId labels() = 0;   // i32 [N]
+  virtual ValueId targets() = 0;  // f32, shape of the first input
+
+  // Adds a node after all forward nodes: for what the backward pass does not wait for.
+  virtual void add_at_forward_end(OpPtr op, std::vector<ValueId> in, std::vector<ValueId> out) = 0;
+
   template <class T>
   void emit_at_forward_end(T op, const std::vector<ValueId>& in, const std::vector<ValueId>& out) {
     add_at_forward_end(std::make_shared<const T>(std::move(op)), in, out);
   }
+};
+
+class GradientBuilder : public virtual LayerBuilder {
+ public:
+  virtual ValueId out_gradient() const = 0;
+  virtual bool wants_gradient(int input = 0) const = 0;
+  virtual ValueId make_in_gradient(int input = 0) = 0;            // a new value to write the gradient to
+  virtual void set_in_gradient(int input, ValueId gradient) = 0;  // or: an existing value is the gradient
+  virtual ValueId parameter_gradient(const std::string& name) = 0;
 };
 
 // A trained tensor or a state, as the layer declares it. Its full name is "<layer id>.<name>".
@@ -107,10 +105,10 @@ class Layer {
   // The output's shape for these inputs (dim 0 is the batch). Throws ShapeError with what is wrong.
   virtual Shape infer_shape(std::span<const Shape> in) const = 0;
   virtual std::vector<ParameterSpec> parameters(std::span<const Shape> /*in*/) const { return {}; }
-  virtual void forward(LayerBuilder& b) const = 0;
-  virtual void backward(LayerBuilder& b) const = 0;
+  virtual void forward(ForwardBuilder& b) const = 0;
+  virtual void backward(GradientBuilder& b) const = 0;
 
-  // --- divided among tensor ranks
+  // --- how it may be divided among tensor ranks
 
   // Whether each channel of the output depends on the same channel of each input only, so that a rank can work on its
   // channels alone.
@@ -125,7 +123,8 @@ class Layer {
   virtual bool is_element_wise() const { return false; }
   // How else it may be divided into this many parts, for whole inputs of these shapes.
   virtual std::vector<LayerSplit> splits(std::span<const Shape> /*in*/, int /*parts*/) const { return {}; }
-  // Become one part of it. Only for what splits() named, or by rows, whose padding then comes with the input.
+  // Makes the layer the part of itself that one rank computes: a split that splits() named; rows, whose padding then
+  // comes with the input; or whole, where the inputs alone are parts.
   virtual void narrow(const LayerPart& /*part*/) {}
 
   // A loss ends the network: its forward makes the gradient of its input too.

@@ -43,17 +43,14 @@ class LinearLayer final : public Layer {
   }
 
   void narrow(const LayerPart& part) override {
-    if (part.split == LayerSplit::in_channels) {
-      adds_bias_ = part.index == 0;  // once in the sum
-    } else if (part.split == LayerSplit::blocks) {
-      grid_ = TensorGrid{grid_side(part.count), part.index};
-      out_features_ /= grid_->side;
-    } else {
-      out_features_ /= part.count;
-    }
+    if (part.split == LayerSplit::out_channels) out_features_ /= part.count;
+    if (part.split == LayerSplit::in_channels) adds_bias_ = part.index == 0;  // once in the sum
+    if (part.split != LayerSplit::blocks) return;
+    grid_ = TensorGrid{grid_side(part.count), part.index};
+    out_features_ /= grid_->side;
   }
 
-  void forward(LayerBuilder& b) const override {
+  void forward(ForwardBuilder& b) const override {
     LinearForward op;
     op.bias = bias_ && adds_bias_;
     std::vector<ValueId> in = {whole_x(b, Phase::forward), whole_w(b, Phase::forward)};
@@ -61,7 +58,7 @@ class LinearLayer final : public Layer {
     b.emit(op, in, {b.out()});
   }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     if (b.wants_gradient()) {
       const ValueId w = whole_w(b, Phase::backward_input);
       const ValueId dx = b.make_in_gradient();

@@ -16,9 +16,9 @@ class LogSoftmaxLayer final : public Layer {
     return in[0];
   }
 
-  void forward(LayerBuilder& b) const override { b.emit(LogSoftmaxForward(), {b.in()}, {b.out()}); }
+  void forward(ForwardBuilder& b) const override { b.emit(LogSoftmaxForward(), {b.in()}, {b.out()}); }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     if (!b.wants_gradient()) return;
     b.emit(LogSoftmaxBackward(), {b.out_gradient(), b.out()}, {b.make_in_gradient()}, Phase::backward_input);
   }

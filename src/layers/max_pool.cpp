@@ -20,9 +20,11 @@ class MaxPoolLayer final : public Layer {
 
   bool is_channel_local() const override { return true; }
   std::optional<RowWindow> row_window() const override { return pool_rows(args_, RowEdge::lowest); }
-  void narrow(const LayerPart&) override { args_.pad[0] = 0; }
+  void narrow(const LayerPart& part) override {
+    if (part.split == LayerSplit::rows) args_.pad[0] = 0;
+  }
 
-  void forward(LayerBuilder& b) const override {
+  void forward(ForwardBuilder& b) const override {
     MaxPoolForward op;
     op.args = args_;
     op.keep_argmax = b.mode() == Mode::train;
@@ -35,7 +37,7 @@ class MaxPoolLayer final : public Layer {
     b.emit(op, {b.in()}, out);
   }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     if (!b.wants_gradient()) return;
     MaxPoolBackward op;
     op.args = args_;

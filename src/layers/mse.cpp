@@ -20,7 +20,7 @@ class MseLayer final : public Layer {
     return {2};
   }
 
-  void forward(LayerBuilder& b) const override {
+  void forward(ForwardBuilder& b) const override {
     const Shape predictions = b.shape(b.in());  // a copy: making values may move the graph's own
     MeanSquares op;
     op.gradient = b.mode() == Mode::train;
@@ -30,7 +30,7 @@ class MseLayer final : public Layer {
     b.emit(op, {b.in(), b.targets(), b.labels()}, out);
   }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     if (b.wants_gradient()) b.set_in_gradient(0, b.made("gradient"));
   }
 };

@@ -1,4 +1,4 @@
-// A network as the job describes it, resolved: layers in order with their inputs by name; and its way into a Graph.
+// A network as the job describes it, resolved: layers in order with their inputs by name.
 #pragma once
 
 #include <string>
@@ -14,19 +14,14 @@ struct LayerSpec {
   std::string type;
   std::vector<std::string> in;  // ids of layers before it; "input" is the images
   FieldValues values;
-  std::string place;            // "job.json:12: /model/layers/3", for errors
+  std::string place;  // "job.json:12: /model/layers/3", for errors
 };
 
 struct NetworkSpec {
   Shape input;  // [C,H,W]
   std::int64_t classes = 0;
-  std::vector<LayerSpec> layers;  // in an order in which inputs come first
+  std::vector<LayerSpec> layers;          // in an order in which inputs come first
   std::vector<float> class_weights = {};  // [classes]: of a classifier's loss that has none of its own; empty: none
 };
-
-// Adds every layer's forward nodes, and in Mode::train the backward nodes too. A network that ends in log_softmax gets
-// the negative log-likelihood as its loss; one that ends in no loss gets softmax_cross_entropy. Throws Error with the
-// layer's place when shapes do not fit.
-Graph build_graph(const NetworkSpec& spec, const ModelContext& context, Mode mode);
 
 }  // namespace trifold

@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 
 #include "kernels/ops/loss.h"
-#include "layers/layer.h"
+#include "layers/nll_loss.h"
 
 namespace trifold {
 namespace {
 
 class SoftmaxCrossEntropyLayer final : public Layer {
  public:
-  explicit SoftmaxCrossEntropyLayer(const FieldValues& values) : smoothing_(values.number("label_smoothing")) {
+  enum class Input { logits, log_probabilities };
+
+  explicit SoftmaxCrossEntropyLayer(const FieldValues& values, Input input = Input::logits)
+      : input_(input), smoothing_(values.number("label_smoothing")) {
     if (!values.has("class_weights")) return;
     for (const double weight : values.numbers("class_weights")) class_weights_.push_back(static_cast<float>(weight));
   }
@@ -27,12 +30,13 @@ class SoftmaxCrossEntropyLayer final : public Layer {
     return {2};
   }
 
-  void forward(LayerBuilder& b) const override {
+  void forward(ForwardBuilder& b) const override {
     const Shape logits = b.shape(b.in());  // a copy: making values may move the graph's own
     const std::int64_t classes = b.context().classes;
     if (classes > 0 && logits[1] != classes)
       throw ShapeError{fmt::format("gets {} logits a sample but the model has {} classes", logits[1], classes), 0};
     CrossEntropy op;
+    op.log_input = input_ == Input::log_probabilities;
     op.smoothing = smoothing_;
     op.class_weights = class_weights_.empty() ? b.context().class_weights : class_weights_;
     op.gradient = b.mode() == Mode::train;
@@ -42,11 +46,12 @@ class SoftmaxCrossEntropyLayer final : public Layer {
     b.emit(op, {b.in(), b.labels()}, out);
   }
 
-  void backward(LayerBuilder& b) const override {
+  void backward(GradientBuilder& b) const override {
     if (b.wants_gradient()) b.set_in_gradient(0, b.made("gradient"));
   }
 
  private:
+  Input input_;
   double smoothing_;
   std::vector<float> class_weights_;  // [K] or empty
 };
@@ -71,4 +76,9 @@ const RegisterLayer register_softmax_cross_entropy({
 });
 
 }  // namespace
+
+std::unique_ptr<Layer> make_nll_loss(const FieldValues& values) {
+  return std::make_unique<SoftmaxCrossEntropyLayer>(values, SoftmaxCrossEntropyLayer::Input::log_probabilities);
+}
+
 }  // namespace trifold

@@ -1,4 +1,4 @@
-// How tensor ranks divide a layer, and how a value then lies on them.
+// The ways to divide a layer among tensor ranks, and the part of a parameter that a rank then has.
 #pragma once
 
 #include <optional>
@@ -22,22 +22,6 @@ enum class LayerSplit {
 const char* name_of(LayerSplit split);  // "none", "out_channels", "in_channels", "groups", "rows", "blocks"
 std::optional<LayerSplit> parse_split(std::string_view name);
 const std::vector<std::string>& split_names();
-
-// A rank's part of a layer.
-struct LayerPart {
-  LayerSplit split = LayerSplit::whole;
-  int index = 0;
-  int count = 1;
-};
-
-// Where the numbers of a value are.
-enum class Placement {
-  whole,     // all on every rank, the same numbers
-  channels,  // each rank has its run of the channels
-  rows,      // each rank has its run of the image's rows (rows_of_part)
-  blocks,    // each rank of a square grid has a run of the samples and of the features
-  shared,    // whole, and read by layers of which each rank has a part: their gradients are to be summed over ranks
-};
 
 // Which part of a parameter a rank has: run `index` of `count` equal runs along `dim`; dim -1: all of it. A block has
 // of its run along dim 0 only run `column` of `columns` along dim 1. Ranks that have the same part are numbered by

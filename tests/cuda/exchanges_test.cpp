@@ -11,7 +11,7 @@
 #include "kernels/ops/gradient_exchange.h"
 #include "kernels/ops/grid.h"
 #include "kernels/ops/halo.h"
-#include "layers/row_window.h"
+#include "parallel/tensor/row_moves.h"
 
 namespace trifold::test {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "layers/network.h"
+#include "layers/autodiff.h"
 #include "only_errors.h"
 #include "runtime/config/job.h"
 
@@ -54,6 +54,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!is_of_sane_size(job.model)) return 0;
   const ModelContext context{.batch = 4, .global_batch = 4, .bn_group = 2, .classes = job.model.classes};
   for (const Mode mode : {Mode::train, Mode::evaluate})
-    fuzz::accepts([&] { to_string(build_graph(job.model, context, mode)); });
+    fuzz::accepts([&] {
+      ForwardGraph forward = build_forward_graph(job.model, context, mode);
+      to_string(mode == Mode::train ? add_gradients(std::move(forward)) : forward.graph);
+    });
   return 0;
 }

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "kernels/backend.h"
 #include "kernels/ops/loss.h"
+#include "runtime/compiler/build_graph.h"
 #include "runtime/compiler/program.h"
 #include "runtime/train/job_data.h"
 

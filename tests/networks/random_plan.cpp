@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "layers/network.h"
 #include "networks/dice.h"
 #include "networks/random_job.h"
+#include "runtime/compiler/build_graph.h"
 #include "runtime/train/model.h"
 #include "runtime/train/parallel_plan.h"
 

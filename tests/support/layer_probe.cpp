@@ -18,7 +18,7 @@ std::unique_ptr<Layer> make_layer(const LayerQuestion& question) {
 }
 
 // A builder that writes down what it is asked to add. Inputs are x (x0, x1, ... where there are several), the output y.
-class ProbeBuilder final : public LayerBuilder {
+class ProbeBuilder final : public ForwardBuilder, public GradientBuilder {
  public:
   ProbeBuilder(const LayerQuestion& question, const Layer& layer) : question_(question) {
     for (std::size_t i = 0; i < question.in.size(); ++i)
@@ -37,7 +37,6 @@ class ProbeBuilder final : public LayerBuilder {
   ValueId out() const override { return out_; }
   ValueId parameter(const std::string& name) const override { return named_.at(name); }
   const Shape& shape(ValueId value) const override { return shapes_[static_cast<std::size_t>(value)]; }
-  ValuePart part(ValueId value) const override { return {.whole = shape(value)}; }
   ValueId make(const std::string& name, const Shape& shape, DType) override {
     return named_[name] = add_value(name, shape);
   }

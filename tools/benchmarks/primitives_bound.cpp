@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/ops/linear.h"
+#include "runtime/compiler/build_graph.h"
 #include "runtime/compiler/layout_pass.h"
 #include "runtime/train/model_options.h"
 

@@ -1,5 +1,6 @@
 // trifold check job.json: validates, and prints the layers with shapes, parameters, FLOPs and bytes, the exact memory
-// that each rank will take, and what the ranks exchange, before anything runs.
+// that each rank will take, and what the ranks exchange, before anything runs. With --pass it prints what one pass of
+// the compiler made instead.
 #include <array>
 #include <cstdlib>
 #include <map>
@@ -9,12 +10,16 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "core/error.h"
 #include "job_arguments.h"
 #include "kernels/ops/collective.h"
 #include "layers/layer_figures.h"
 #include "parallel/processes/launch.h"
 #include "parallel/rank_placement.h"
 #include "runtime/cluster/partial_sync.h"
+#include "runtime/compiler/build_graph.h"
+#include "runtime/compiler/passes.h"
+#include "runtime/config/nearest_name.h"
 #include "runtime/train/model_options.h"
 #include "runtime/train/parallel_plan.h"
 #include "runtime/train/shard_data.h"
@@ -140,18 +145,22 @@ std::vector<RankRow> rank_rows(const Job& job, const ModelOptions& options, cons
 struct CheckCommand {
   JobArguments job;
   bool program = false;
-  int processes = 0;  // 0: those that were started
+  std::string pass;
+  int shown_rank = 0;  // whose graph or program after the pass
+  int processes = 0;   // 0: those that were started
 
   // Of several processes the first one speaks.
   void run() const {
     const Launch launch = find_launch([](const char* variable) -> const char* { return std::getenv(variable); });
     if (launch.rank > 0) return;
+    const std::optional<Pass> wanted = wanted_pass();
     const Job whole = job.load();
     const Job loaded = whole.plan.servers ? shard_job(whole) : whole;  // of a worker, then
     const RankPlacement placement = processes > 0 ? place_ranks(mesh_of(loaded.plan), processes, "--processes")
                                                   : place_ranks(mesh_of(loaded.plan), launch.size, launch.starter);
     const ModelOptions options = model_options(loaded);
     const ParallelPlan plan = make_parallel_plan(loaded, options, measure_for_stages(loaded, options));
+    if (wanted) return print_pass(*wanted, loaded, options, plan);
     const ModelContext context{.batch = options.batch / plan.pipeline.micro_batches,
                                .global_batch = options.batch,
                                .bn_group = options.bn_group,
@@ -169,6 +178,38 @@ struct CheckCommand {
     if (!turns.empty() && !job.json) fmt::print("{}\n", turns);
     for (const RankRow& rank : ranks)
       for (const std::string& text : rank.programs) fmt::print("\n{}:\n{}", rank.name, text);
+    std::fflush(stdout);
+  }
+
+  std::optional<Pass> wanted_pass() const {
+    if (pass.empty()) return std::nullopt;
+    const std::optional<Pass> wanted = parse_pass(pass);
+    if (!wanted)
+      fail_input("--pass {}: there is no such pass{} (known: {})", pass, did_you_mean(pass, pass_names()),
+                 comma_list(pass_names()));
+    return wanted;
+  }
+
+  // The graph or program of one rank after a pass; of a stage with several chunks, those of all of them.
+  void print_pass(Pass wanted, const Job& loaded, const ModelOptions& options, const ParallelPlan& plan) const {
+    if (shown_rank >= plan.mesh.size())
+      fail_input("--rank {}: the plan has {} rank{}, counted from 0", shown_rank, plan.mesh.size(),
+                 plan.mesh.size() == 1 ? "" : "s");
+    std::vector<std::string> texts;
+    std::vector<std::string> ran;
+    for (ModelOptions& chunk : plan.rank_options(options, nullptr, shown_rank)) {
+      ran.clear();
+      chunk.observer = [&](const PassResult& result) {
+        ran.push_back(name_of(result.pass));
+        if (result.pass == wanted) texts.push_back(to_string(result));
+      };
+      compile_training(loaded.model, chunk);
+    }
+    if (texts.empty()) fail_input("--pass {}: this plan has no such pass; it runs {}", pass, comma_list(ran));
+    for (std::size_t chunk = 0; chunk < texts.size(); ++chunk) {
+      if (texts.size() > 1) fmt::print("{}chunk {}:\n", chunk > 0 ? "\n" : "", chunk);
+      fmt::print("{}", texts[chunk]);
+    }
     std::fflush(stdout);
   }
 
@@ -305,6 +346,10 @@ void add_check_command(CLI::App& app) {
   command->job.declare(*sub);
   sub->add_flag("--program", command->program,
                 "prints the compiled program too: every step, its kernel and its memory");
+  sub->add_option("--pass", command->pass,
+                  "prints the graph or program after this pass, and nothing else: " + comma_list(pass_names()));
+  sub->add_option("--rank", command->shown_rank, "the rank whose graph --pass prints (default: 0)")
+      ->check(CLI::NonNegativeNumber);
   sub->add_option("--processes", command->processes,
                   "shows how the ranks lie on so many processes (default: those that mpirun or srun started)")
       ->check(CLI::PositiveNumber);

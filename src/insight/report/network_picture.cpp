@@ -6,6 +6,7 @@
 #include "kernels/ops/activation.h"
 #include "layers/layer_figures.h"
 #include "parallel/mesh.h"
+#include "runtime/compiler/build_graph.h"
 #include "runtime/train/model_options.h"
 #include "runtime/train/parallel_plan.h"
 
@@ -58,10 +59,8 @@ void add_plan(const Job& job, ReportJson& picture) {
                                   .global_batch = job.train.batch,
                                   .bn_group = job.train.bn_group,
                                   .classes = job.model.classes,
-                                  .replicas = job.plan.sync.local() ? 1 : plan.mesh.data,
-                                  .tensor_parts = plan.mesh.tensor,
-                                  .splits = plan.splits},
-                                 Mode::train);
+                                  .replicas = job.plan.sync.local() ? 1 : plan.mesh.data},
+                                 Mode::train, {plan.mesh.tensor, 0, plan.splits});
   for (std::size_t i = 0; i < part.layers.size() && i < layers.size(); ++i) {
     if (i < plan.splits.size() && plan.splits[i]) layers[i]["split"] = name_of(*plan.splits[i]);
     for (const int index : part.layers[i].parameters) {

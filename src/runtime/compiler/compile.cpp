@@ -12,28 +12,11 @@
 #include "runtime/compiler/recompute_stage.h"
 #include "runtime/compiler/split_backward.h"
 #include "runtime/compiler/stash_weights.h"
-#include "runtime/compiler/verify.h"
 
 namespace trifold {
 namespace {
 
 constexpr std::size_t kSmallScratch = std::size_t{64} << 20;
-
-#ifdef TRIFOLD_VERIFY_PASSES
-constexpr bool kVerifyPasses = true;
-#else
-constexpr bool kVerifyPasses = false;
-#endif
-
-void verify(const Graph& graph, const char* pass) {
-  if (kVerifyPasses) verify_graph(graph, pass);
-}
-
-void verify(const LaidOutGraph& laid_out, const CompileOptions& options, const char* pass) {
-  if (!kVerifyPasses) return;
-  verify_graph(laid_out.graph, pass);
-  verify_layouts(laid_out, *options.backend, pass);
-}
 
 KernelPtr make_kernel_for(const Program& program, const Node& node, const CompileOptions& options,
                           std::size_t scratch_limit = 0) {
@@ -338,37 +321,49 @@ Replication replication_of(const CompileOptions& options) {
   return replication;
 }
 
-}  // namespace
+struct PassReporter {
+  const CompileOptions& options;
 
-bool verifies_passes() {
-  return kVerifyPasses;
-}
+  void operator()(Pass pass, const Graph& graph) const {
+    report_pass({.pass = pass, .graph = &graph, .options = &options}, options.observer);
+  }
+  void operator()(Pass pass, const LaidOutGraph& laid_out) const {
+    report_pass({.pass = pass, .graph = &laid_out.graph, .laid_out = &laid_out, .options = &options}, options.observer);
+  }
+  void operator()(Pass pass, const Program& program, const GivenPlaces& given) const {
+    report_pass({.pass = pass, .graph = &program.graph, .program = &program, .given = &given, .options = &options},
+                options.observer);
+  }
+};
+
+}  // namespace
 
 Program compile(Graph graph, const CompileOptions& options) {
   TRIFOLD_CHECK(options.backend != nullptr, "compile needs a backend");
-  verify(graph, "autodiff");
+  const PassReporter report{options};
+  report(Pass::stages, graph);
   if (options.fuse) graph = fuse(std::move(graph));
-  verify(graph, "fusion");
+  report(Pass::fusion, graph);
   graph = recompute_activations(std::move(graph), options.recompute);
-  verify(graph, "recomputation");
+  report(Pass::recompute, graph);
   graph = assign_precision(std::move(graph), options.precision);
-  verify(graph, "the choice of element types");
+  report(Pass::precision, graph);
   LaidOutGraph laid_out = choose_layouts(std::move(graph), *options.backend, options.parameter_layouts);
-  verify(laid_out, options, "the choice of layouts");
+  report(Pass::layouts, laid_out);
   if (options.recomputes_stage) {
     recompute_stage(laid_out);
-    verify(laid_out, options, "recomputation of the stage");
+    report(Pass::recompute_stage, laid_out);
   }
   if (options.micro_batches.splits_backward) {
     split_backward(laid_out);
-    verify(laid_out, options, "the split of backward work");
+    report(Pass::split_backward, laid_out);
   }
 
   Program program;
   program.flat = lay_out_flat(laid_out.graph, laid_out.descs, replication_of(options));
   GivenPlaces given = partition_state(laid_out, program.flat);
   if (options.stashes_weights) stash_weights(laid_out, program.flat, given);
-  if (kVerifyPasses) verify_layouts(laid_out, *options.backend, "the division of states");
+  report(Pass::partition, laid_out);
   program.graph = std::move(laid_out.graph);
   program.descs = std::move(laid_out.descs);
   std::vector<std::size_t> scratch_bytes(program.graph.nodes.size(), 0);
@@ -384,11 +379,11 @@ Program compile(Graph graph, const CompileOptions& options) {
   }
   program.memory = plan_memory(program.graph, program.descs, scratch_bytes, program.flat, options.micro_batches, given);
   for (std::size_t node = 0; node < program.kernels.size(); ++node) place_lasting_memory(program, node);
-  if (kVerifyPasses) verify_memory(program, given, options, "the memory plan");
+  report(Pass::memory, program, given);
   program.updates_elsewhere = options.updates_elsewhere;
   if (!options.optimizer) return program;
   UpdateBuilder(program, options).add();
-  if (kVerifyPasses) verify_memory(program, given, options, "the update was added");
+  report(Pass::program, program, given);
   return program;
 }
 

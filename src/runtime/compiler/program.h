@@ -13,6 +13,7 @@
 #include "runtime/compiler/flat_layout.h"
 #include "runtime/compiler/layout_pass.h"
 #include "runtime/compiler/memory_plan.h"
+#include "runtime/compiler/passes.h"
 #include "runtime/compiler/precision.h"
 #include "runtime/compiler/recompute.h"
 
@@ -38,6 +39,7 @@ struct CompileOptions {
   GradientSync sync = {};                   // how
   std::vector<Axis> divides_parameters;     // ranks along these have other parameters
   const RankGroups* ranks = nullptr;        // whom collectives reach; null: the program is only looked at
+  PassObserver observer = nullptr;          // sees what each pass makes
 };
 
 struct Program {

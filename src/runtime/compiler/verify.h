@@ -1,6 +1,6 @@
 // The verifier: checks of what a compiler pass made, so that a wrong rewrite is found where it happens instead of as a
-// wrong gradient. compile() calls it after each pass where TRIFOLD_VERIFY_PASSES is defined (tests and debug builds).
-// Every function raises an internal error that names the pass, the node and the value in one sentence.
+// wrong gradient. report_pass() calls it after each pass where TRIFOLD_VERIFY_PASSES is defined (tests and debug
+// builds). Every function raises an internal error that names the pass, the node and the value in one sentence.
 #pragma once
 
 #include <string>
@@ -9,6 +9,9 @@
 #include "runtime/compiler/program.h"
 
 namespace trifold {
+
+// Whatever of the following can be known after the pass.
+void verify_pass(const PassResult& result);
 
 // Every value is written once and before it is read, phases follow each other, every trained parameter has its
 // gradient, nothing reads the loss's gradient without the loss scale, shapes and element types fit the ops, and saved
@@ -26,9 +29,6 @@ void verify_memory(const Program& program, const GivenPlaces& given, const Compi
 
 // Two ranks that meet along an axis meet in the same order: else each waits for the other forever.
 void verify_exchanges(const Program& rank, const Program& other, Axis axis, std::string_view pass);
-
-// Whether compile() calls these.
-bool verifies_passes();
 
 // Parts of verify_graph, one file each.
 void verify_shapes(const Graph& graph, std::string_view pass);

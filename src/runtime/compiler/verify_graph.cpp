@@ -124,6 +124,14 @@ void fail_pass(std::string_view pass, const Graph& graph, const Node& node, cons
   fail_pass(pass, fmt::format("'{}' {}", node_name(graph, node), what));
 }
 
+void verify_pass(const PassResult& result) {
+  const char* pass = noun_of(result.pass);
+  if (result.program != nullptr) return verify_memory(*result.program, *result.given, *result.options, pass);
+  // What is exchanged within a pack is written by several nodes, which verify_memory looks at.
+  if (result.pass != Pass::partition) verify_graph(*result.graph, pass);
+  if (result.laid_out != nullptr) verify_layouts(*result.laid_out, *result.options->backend, pass);
+}
+
 void verify_graph(const Graph& graph, std::string_view pass) {
   GraphVerifier(graph, pass).run();
   verify_shapes(graph, pass);

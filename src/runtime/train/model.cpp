@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "parallel/tensor/shard.h"
+#include "runtime/compiler/build_graph.h"
 #include "runtime/train/initialize.h"
 
 namespace trifold {
@@ -22,15 +23,14 @@ ModelContext context_for(const NetworkSpec& network, const ModelOptions& options
           .class_weights = {},
           .prepare = options.prepare,
           .replicas = options.joined_replicas(),
-          .replica = options.sync.local() ? 0 : options.place.data,
-          .tensor_parts = options.mesh.tensor,
-          .tensor_part = options.place.tensor,
-          .splits = options.splits};
+          .replica = options.sync.local() ? 0 : options.place.data};
 }
 
 // This rank's part of the network.
-Graph graph_for(const NetworkSpec& network, const ModelOptions& options, std::int64_t global_batch, Mode mode) {
-  Graph whole = build_graph(network, context_for(network, options, global_batch), mode);
+Graph graph_for(const NetworkSpec& network, const ModelOptions& options, std::int64_t global_batch, Mode mode,
+                const PassObserver& observer = nullptr) {
+  const TensorPlan tensor{options.mesh.tensor, options.place.tensor, options.splits};
+  Graph whole = build_graph(network, context_for(network, options, global_batch), mode, tensor, observer);
   return options.cut.parts > 1 ? graph_of_part(whole, options.cut, options.part) : std::move(whole);
 }
 
@@ -82,7 +82,8 @@ Program compile_training(const NetworkSpec& network, const ModelOptions& options
   // Replicas that go their own ways average over their own samples, and what is an update over its own.
   const std::int64_t updates = options.updates_every_micro_batch ? options.accumulate : 1;
   const std::int64_t global_batch = options.batch / options.mesh.data * options.joined_replicas() / updates;
-  return compile(graph_for(network, options, global_batch, Mode::train), compile_as);
+  compile_as.observer = options.observer;
+  return compile(graph_for(network, options, global_batch, Mode::train, options.observer), compile_as);
 }
 
 // Reports of evaluation are means over the micro-batch that it runs.

@@ -47,6 +47,7 @@ struct ModelOptions {
   int part = 0;                                        // this program's
   MicroBatches micro_batches = {};                     // that are under way at once
   bool updates_every_micro_batch = false;              // each by gradients of the weights it began with (PipeDream)
+  PassObserver observer = nullptr;                     // sees what each pass makes of the training program
 
   // Replicas that are one model in every step.
   int joined_replicas() const { return sync.local() ? 1 : mesh.data; }

@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 
 #include "core/error.h"
+#include "runtime/compiler/build_graph.h"
 #include "runtime/train/layer_timing.h"
 #include "runtime/train/stage_choice.h"
 
@@ -168,10 +169,8 @@ ParallelPlan make_parallel_plan(const Job& job, const ModelOptions& job_options,
                              .global_batch = job.train.batch,
                              .bn_group = job.train.bn_group,
                              .classes = job.model.classes,
-                             .replicas = job.plan.sync.local() ? 1 : plan.mesh.data,
-                             .tensor_parts = plan.mesh.tensor,
-                             .splits = plan.splits};
-  const Graph whole = build_graph(job.model, context, Mode::train);
+                             .replicas = job.plan.sync.local() ? 1 : plan.mesh.data};
+  const Graph whole = build_graph(job.model, context, Mode::train, {plan.mesh.tensor, 0, plan.splits});
   plan.layers_of_part = choose_stages(job, job_options, plan, whole, measured);
   plan.cut = make_cut(plan.layers_of_part, plan.pipeline.stages);
   plan.cut.part_of_layer.resize(whole.layers.size(), plan.cut.parts - 1);

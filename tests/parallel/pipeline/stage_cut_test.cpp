@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "kernels/ops/collective.h"
-#include "layers/network.h"
+#include "runtime/compiler/build_graph.h"
 #include "runtime/config/job.h"
 #include "support/networks.h"
 

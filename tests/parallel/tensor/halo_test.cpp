@@ -10,8 +10,8 @@
 
 #include "core/philox.h"
 #include "kernels/backend.h"
-#include "layers/row_window.h"
 #include "parallel/rank_groups.h"
+#include "parallel/tensor/row_moves.h"
 
 namespace trifold::test {
 namespace {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "layers/network.h"
+#include "parallel/tensor/placement.h"
 
 namespace trifold {
 

@@ -1,4 +1,4 @@
-#include "layers/split_choice.h"
+#include "parallel/tensor/split_choice.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "layers/placement_conversion.h"
+#include "parallel/tensor/placement_conversion.h"
 
 #include "core/error.h"
 #include "kernels/ops/grid.h"
@@ -45,6 +45,8 @@ PlacementConversion convert_placement(Placement from, Placement to, const Shape&
   switch (from == Placement::whole ? to : from) {
     case Placement::shared:
       return {shared_op(Reshape{}), sum_over_tensor_ranks(), whole};
+    case Placement::partial:
+      return {sum_over_tensor_ranks(), nullptr, whole};
     case Placement::channels: {
       mine[1] /= parts;
       const OpPtr take = take_channels(part * mine[1]);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/ops/collective.h"
+#include "runtime/compiler/build_graph.h"
 #include "support/networks.h"
 
 namespace trifold::test {
@@ -12,9 +13,13 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
+Graph graph_under(const NetworkSpec& network, const TensorPlan& plan) {
+  return build_graph(network, {.batch = 4, .global_batch = 4, .bn_group = 2}, Mode::train, plan);
+}
+
 // "F conv1: all_reduce tensor", in the order of the graph.
-Lines exchanges(const NetworkSpec& network, const ModelContext& context) {
-  const Graph graph = build_graph(network, context, Mode::train);
+Lines exchanges(const NetworkSpec& network, const TensorPlan& plan) {
+  const Graph graph = graph_under(network, plan);
   Lines lines;
   for (const Node& node : graph.nodes)
     if (dynamic_cast<const Exchange*>(node.op.get()) != nullptr)
@@ -23,8 +28,8 @@ Lines exchanges(const NetworkSpec& network, const ModelContext& context) {
   return lines;
 }
 
-ModelContext two_parts(int part = 0) {
-  return {.batch = 4, .global_batch = 4, .bn_group = 2, .tensor_parts = 2, .tensor_part = part};
+TensorPlan two_parts(int part = 0) {
+  return {.parts = 2, .part = part};
 }
 
 TEST(TensorSplit, PairsExchangeOnceEachWayWithDropoutBetween) {
@@ -35,15 +40,15 @@ TEST(TensorSplit, PairsExchangeOnceEachWayWithDropoutBetween) {
             (Lines{"F conv2: all_reduce tensor", "F fc2: all_reduce tensor", "B flat: all_reduce tensor"}));
 }
 
-ModelContext rows_of_two(const NetworkSpec& network, int part = 0) {
-  ModelContext context = two_parts(part);
-  context.splits.assign(network.layers.size(), LayerSplit::rows);
-  return context;
+TensorPlan rows_of_two(const NetworkSpec& network, int part = 0) {
+  TensorPlan plan = two_parts(part);
+  plan.splits.assign(network.layers.size(), LayerSplit::rows);
+  return plan;
 }
 
 // Parameters are whole: the gradients of each are added up, which is left out here.
-Lines halos(const NetworkSpec& network, const ModelContext& context) {
-  Lines lines = exchanges(network, context);
+Lines halos(const NetworkSpec& network, const TensorPlan& plan) {
+  Lines lines = exchanges(network, plan);
   std::erase_if(lines, [](const std::string& line) { return line.starts_with("W"); });
   return lines;
 }
@@ -67,10 +72,10 @@ TEST(TensorSplit, GradientsOfParametersAreAddedUpOverRows) {
 
 TEST(TensorSplit, BlocksGatherAlongTheGridAndKeepBlocksOnly) {
   const NetworkSpec net = small_lenet();
-  ModelContext context = {.batch = 4, .global_batch = 4, .bn_group = 2, .tensor_parts = 4, .tensor_part = 2};
+  TensorPlan plan = {.parts = 4, .part = 2};
   for (const LayerSpec& layer : net.layers)
-    context.splits.push_back(layer.id == "fc1" || layer.id == "fc2" ? LayerSplit::blocks : LayerSplit::whole);
-  const Lines lines = exchanges(net, context);
+    plan.splits.push_back(layer.id == "fc1" || layer.id == "fc2" ? LayerSplit::blocks : LayerSplit::whole);
+  const Lines lines = exchanges(net, plan);
   // The sigmoid and the tanh between stay in blocks; fc3 reads the whole.
   EXPECT_EQ((Lines{lines.begin(), lines.begin() + 5}),
             (Lines{"F fc1: grid_gather tensor grid row", "F fc1: grid_gather tensor grid column",
@@ -80,7 +85,7 @@ TEST(TensorSplit, BlocksGatherAlongTheGridAndKeepBlocksOnly) {
   EXPECT_EQ(std::ranges::count(lines, "W fc2: grid_sum_scatter tensor grid column"), 1);
   EXPECT_EQ(std::ranges::count(lines, "W fc2: grid_sum tensor grid column"), 1);  // bias
 
-  const Graph graph = build_graph(net, context, Mode::train);
+  const Graph graph = graph_under(net, plan);
   const auto weight = std::ranges::find(graph.parameters, "fc2.weight", &Parameter::name);
   ASSERT_NE(weight, graph.parameters.end());
   EXPECT_EQ(graph[weight->value].shape, (Shape{8, 12}));  // of 16 x 24
