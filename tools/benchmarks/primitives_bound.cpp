@@ -16,7 +16,7 @@ namespace {
 
 using cpu::ConvPrimitive;
 using cpu::InnerProductPrimitive;
-using cpu::Pass;
+using cpu::ProductPass;
 
 constexpr int kRepeats = 4;
 
@@ -92,7 +92,7 @@ double primitives_bound_seconds(const Job& job) {
       if (found != known.end()) return found->second;
       return known[key] = measure();
     };
-    const auto product = [&](Pass pass, const TensorDesc& rows, const TensorDesc& w, bool bias) {
+    const auto product = [&](ProductPass pass, const TensorDesc& rows, const TensorDesc& w, bool bias) {
       return once([&] {
         return product_seconds({.pass = pass,
                                 .batch = rows.shape[0],
@@ -102,7 +102,7 @@ double primitives_bound_seconds(const Job& job) {
                                 .threads = options.threads});
       });
     };
-    const auto conv = [&](Pass pass, ValueId x, ValueId w, ValueId y, const Conv2dArgs& args, bool bias) {
+    const auto conv = [&](ProductPass pass, ValueId x, ValueId w, ValueId y, const Conv2dArgs& args, bool bias) {
       return once([&] {
         cpu::ConvProblem problem;
         problem.pass = pass;
@@ -116,17 +116,17 @@ double primitives_bound_seconds(const Job& job) {
       });
     };
     if (const auto* forward = dynamic_cast<const Conv2dForward*>(node.op.get()))
-      total += conv(Pass::forward, node.in[0], node.in[1], node.out[0], forward->args, forward->bias);
+      total += conv(ProductPass::forward, node.in[0], node.in[1], node.out[0], forward->args, forward->bias);
     else if (const auto* data = dynamic_cast<const Conv2dBackwardData*>(node.op.get()))
-      total += conv(Pass::backward_data, node.out[0], node.in[1], node.in[0], data->args, false);
+      total += conv(ProductPass::backward_data, node.out[0], node.in[1], node.in[0], data->args, false);
     else if (const auto* weights = dynamic_cast<const Conv2dBackwardWeights*>(node.op.get()))
-      total += conv(Pass::backward_weights, node.in[0], node.out[0], node.in[1], weights->args, weights->bias);
+      total += conv(ProductPass::backward_weights, node.in[0], node.out[0], node.in[1], weights->args, weights->bias);
     else if (const auto* linear = dynamic_cast<const LinearForward*>(node.op.get()))
-      total += product(Pass::forward, desc(node.in[0]), desc(node.in[1]), linear->bias);
+      total += product(ProductPass::forward, desc(node.in[0]), desc(node.in[1]), linear->bias);
     else if (dynamic_cast<const LinearBackwardData*>(node.op.get()))
-      total += product(Pass::backward_data, desc(node.in[0]), desc(node.in[1]), false);
+      total += product(ProductPass::backward_data, desc(node.in[0]), desc(node.in[1]), false);
     else if (const auto* product_weights = dynamic_cast<const LinearBackwardWeights*>(node.op.get()))
-      total += product(Pass::backward_weights, desc(node.in[0]), desc(node.out[0]), product_weights->bias);
+      total += product(ProductPass::backward_weights, desc(node.in[0]), desc(node.out[0]), product_weights->bias);
   }
   return total * static_cast<double>(options.accumulate);
 }
