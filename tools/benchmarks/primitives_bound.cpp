@@ -16,7 +16,6 @@ namespace {
 
 using cpu::ConvPrimitive;
 using cpu::InnerProductPrimitive;
-using cpu::ProductPass;
 
 constexpr int kRepeats = 4;
 
