@@ -123,8 +123,8 @@ class Layer {
   virtual bool is_element_wise() const { return false; }
   // How else it may be divided into this many parts, for whole inputs of these shapes.
   virtual std::vector<LayerSplit> splits(std::span<const Shape> /*in*/, int /*parts*/) const { return {}; }
-  // Makes the layer the part of itself that one rank computes: a split that splits() named; rows, whose padding then
-  // comes with the input; or whole, where the inputs alone are parts.
+  // Makes the layer the part of itself that one rank computes: a split that splits() named; rows, whose padding comes
+  // with the input; or whole, where inputs alone are parts. Not for parts that parallel/tensor/layer_parts.h registers.
   virtual void narrow(const LayerPart& /*part*/) {}
 
   // A loss ends the network: its forward makes the gradient of its input too.

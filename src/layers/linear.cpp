@@ -1,5 +1,4 @@
-// linear: a fully connected layer. x [N,I] -> y [N,out]. Split by blocks it is SUMMA: a row of the grid gathers x, a
-// column the weights, for as long as the product takes; partial gradients are summed over the other line.
+// linear: a fully connected layer. x [N,I] -> y [N,out]. Its part in blocks is parallel/tensor/linear_in_blocks.cpp.
 #include "kernels/ops/linear.h"
 
 #include <fmt/format.h>
@@ -45,71 +44,32 @@ class LinearLayer final : public Layer {
   void narrow(const LayerPart& part) override {
     if (part.split == LayerSplit::out_channels) out_features_ /= part.count;
     if (part.split == LayerSplit::in_channels) adds_bias_ = part.index == 0;  // once in the sum
-    if (part.split != LayerSplit::blocks) return;
-    grid_ = TensorGrid{grid_side(part.count), part.index};
-    out_features_ /= grid_->side;
   }
 
   void forward(ForwardBuilder& b) const override {
     LinearForward op;
     op.bias = bias_ && adds_bias_;
-    std::vector<ValueId> in = {whole_x(b, Phase::forward), whole_w(b, Phase::forward)};
+    std::vector<ValueId> in = {b.in(), b.parameter("weight")};
     if (op.bias) in.push_back(b.parameter("bias"));
     b.emit(op, in, {b.out()});
   }
 
   void backward(GradientBuilder& b) const override {
-    if (b.wants_gradient()) {
-      const ValueId w = whole_w(b, Phase::backward_input);
-      const ValueId dx = b.make_in_gradient();
-      const ValueId parts = grid_ ? b.make("row's dx", {b.shape(dx)[0], b.shape(w)[1]}) : dx;
-      b.emit(LinearBackwardData(), {b.out_gradient(), w}, {parts}, Phase::backward_input);
-      if (grid_) b.emit(on_line<GridSumScatter>(GridLine::row), {parts}, {dx}, Phase::backward_input);
-    }
+    if (b.wants_gradient())
+      b.emit(LinearBackwardData(), {b.out_gradient(), b.parameter("weight")}, {b.make_in_gradient()},
+             Phase::backward_input);
     LinearBackwardWeights weights;
     weights.bias = bias_;
-    const ValueId x = whole_x(b, Phase::backward_weight);
-    const ValueId dw = b.parameter_gradient("weight");
-    const ValueId dw_parts = grid_ ? b.make("column's dw", {b.shape(dw)[0], b.shape(x)[1]}) : dw;
-    std::vector<ValueId> out = {dw_parts};
-    if (bias_) out.push_back(grid_ ? b.make("row's db", {out_features_}) : b.parameter_gradient("bias"));
-    b.emit(weights, {x, b.out_gradient()}, out, Phase::backward_weight);
-    if (!grid_) return;
-    b.emit(on_line<GridSumScatter>(GridLine::column), {dw_parts}, {dw}, Phase::backward_weight);
-    if (bias_)
-      b.emit(on_line<GridSum>(GridLine::column), {out[1]}, {b.parameter_gradient("bias")}, Phase::backward_weight);
+    std::vector<ValueId> out = {b.parameter_gradient("weight")};
+    if (bias_) out.push_back(b.parameter_gradient("bias"));
+    b.emit(weights, {b.in(), b.out_gradient()}, out, Phase::backward_weight);
   }
 
  private:
-  template <class T>
-  T on_line(GridLine line) const {
-    T op;
-    op.grid = *grid_;
-    op.line = line;
-    return op;
-  }
-
-  // All features of this rank's samples; all inputs' weights of this rank's outputs. Gathered anew for each product, so
-  // that a rank keeps its blocks only.
-  ValueId whole_x(LayerBuilder& b, Phase phase) const {
-    return grid_ ? gathered(b, b.in(), GridLine::row, "row's x", phase) : b.in();
-  }
-  ValueId whole_w(LayerBuilder& b, Phase phase) const {
-    return grid_ ? gathered(b, b.parameter("weight"), GridLine::column, "column's weight", phase)
-                 : b.parameter("weight");
-  }
-  ValueId gathered(LayerBuilder& b, ValueId block, GridLine line, const char* name, Phase phase) const {
-    const Shape shape = b.shape(block);
-    const ValueId all = b.make(name, {shape[0], shape[1] * grid_->side});
-    b.emit(on_line<GridGather>(line), {block}, {all}, phase);
-    return all;
-  }
-
   std::int64_t out_features_;
   bool bias_;
   std::string init_;
   bool adds_bias_ = true;
-  std::optional<TensorGrid> grid_ = {};  // where it is split by blocks
 };
 
 const RegisterLayer register_linear({

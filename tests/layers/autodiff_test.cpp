@@ -13,6 +13,7 @@ using Lines = std::vector<std::string>;
 
 struct Back final : Op {
   std::string_view name() const override { return "back"; }
+  OpKind kind() const override { return OpKind::movement; }
 };
 
 OpPtr back() {

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "kernels/ops/grid.h"
+#include "parallel/tensor/layer_parts.h"
 #include "parallel/tensor/placement_conversion.h"
 #include "parallel/tensor/split_choice.h"
 
@@ -156,9 +157,7 @@ class TensorPass {
     if (split == LayerSplit::whole && reads_whole) return whole.layer;
     LayerPart part{.split = split, .index = plan_.part, .count = plan_.parts};
     for (const ValueId value : in) part.in.push_back(part_of_input(value));
-    std::unique_ptr<Layer> layer = find_layer_type(whole.spec.type)->make(whole.spec.values);
-    layer->narrow(part);
-    return layer;
+    return make_layer_part(whole.spec.type, whole.spec.values, part);
   }
 
   InputPart part_of_input(ValueId value) const {
@@ -178,6 +177,7 @@ class TensorPass {
       const Parameter& of = whole_.graph.parameters[static_cast<std::size_t>(whole[i])];
       Parameter& parameter = graph().parameters[static_cast<std::size_t>(mine[i])];
       parameter.init = of.init;
+      parameter.decay = of.decay;
       parameter.shard = shard_of(whole_.graph[of.value].shape, graph()[parameter.value].shape, split);
     }
     // All ranks have the parameters, and each makes the terms of their gradients that its rows give.
