@@ -1,5 +1,6 @@
 // An op states its traits; nothing in src/ compares its name. The names are those that the headers in kernels/ops give.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -39,8 +40,12 @@ std::set<std::string> op_names() {
 std::string comparison_in(const std::string& line, const std::set<std::string>& names) {
   static const std::regex kCall(R"(op(\(\))?(\.|->)name\(\) *(==|!=|\.(starts_with|ends_with|find|contains)\())");
   static const std::regex kLiteral(R"re((\w*) *(==|!=|\.starts_with\(|\.ends_with\() *"([a-z0-9_.]+)")re");
+  // Few lines get as far as the expressions, which are slow.
+  constexpr std::array kParts = {"==", "!=", "starts_with", "ends_with", "name()"};
+  if (std::ranges::none_of(kParts, [&](const char* part) { return line.find(part) != std::string::npos; })) return "";
   std::smatch found;
   if (std::regex_search(line, found, kCall)) return found[0];
+  if (line.find('"') == std::string::npos) return "";
   if (!std::regex_search(line, found, kLiteral) || found[1] == "type") return "";
   const std::string literal = found[3];
   if (!found[2].str().ends_with('(')) return names.contains(literal) ? found[0].str() : "";

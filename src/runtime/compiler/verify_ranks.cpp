@@ -1,5 +1,6 @@
 // What ranks do together: each of them must come to the same exchanges in the same order.
 #include <algorithm>
+#include <typeinfo>
 #include <vector>
 
 #include <fmt/format.h>
@@ -28,8 +29,10 @@ void verify_exchanges(const Program& rank, const Program& other, Axis axis, std:
   for (std::size_t i = 0; i < std::max(mine.size(), others.size()); ++i) {
     if (i >= mine.size()) fail_pass(pass, other.graph, *others[i], "is an exchange that another rank does not have");
     if (i >= others.size()) fail_pass(pass, rank.graph, *mine[i], "is an exchange that another rank does not have");
-    if (mine[i]->op->name() != others[i]->op->name() || mine[i]->layer != others[i]->layer ||
-        mine[i]->phase != others[i]->phase || mine[i]->repeats_forward != others[i]->repeats_forward)
+    const Op& op = *mine[i]->op;
+    const Op& met = *others[i]->op;
+    if (typeid(op) != typeid(met) || mine[i]->layer != others[i]->layer || mine[i]->phase != others[i]->phase ||
+        mine[i]->repeats_forward != others[i]->repeats_forward)
       fail_pass(pass, rank.graph, *mine[i],
                 fmt::format("meets '{}' of another rank", node_name(other.graph, *others[i])));
   }
