@@ -115,7 +115,9 @@ class PlanDrawer {
                                .bn_group = 1,
                                .classes = job_.model.classes};
     const Graph graph = build_graph(job_.model, context, Mode::evaluate);
-    const double share = dice_.pick({0.0, 0.3, 0.9});
+    // Blocks need four tensor ranks, which few plans have: half of those try them wherever they can be.
+    const bool blocks_first = tp_ == 4 && dice_.chance(0.5);
+    const double share = blocks_first ? 0.9 : dice_.pick({0.0, 0.3, 0.9});
     const bool rows_first = dice_.chance(0.4);
     for (std::size_t i = 0; i < job_.model.layers.size(); ++i) {
       if (!dice_.chance(share)) continue;
@@ -127,7 +129,9 @@ class PlanDrawer {
       for (const LayerSplit split : layer->splits(in, static_cast<int>(tp_))) ways.emplace_back(name_of(split));
       const bool rows = can_take_rows(*layer, in);
       if (rows) ways.emplace_back("rows");
-      plan_["split"].push_back({{"match", spec.id}, {"by", rows && rows_first ? "rows" : dice_.pick(ways)}});
+      const bool blocks = std::ranges::find(ways, "blocks") != ways.end();
+      const std::string by = blocks && blocks_first ? "blocks" : rows && rows_first ? "rows" : dice_.pick(ways);
+      plan_["split"].push_back({{"match", spec.id}, {"by", by}});
     }
   }
 
