@@ -1,0 +1,20 @@
+// Nodes and values that are added to a program whose memory is planned.
+#pragma once
+
+#include "runtime/compiler/program.h"
+
+namespace trifold {
+
+// Null for a view. `scratch_limit`: bytes that the kernel may use besides its tensors; 0: as many as it likes.
+KernelPtr make_kernel_for(const Program& program, const Node& node, const CompileOptions& options,
+                          std::size_t scratch_limit = 0);
+
+ValueId add_placed_value(Program& program, Value value, Place place);
+
+// Kernels that keep memory from step to step have it apart from the arena.
+void place_lasting_memory(Program& program, std::size_t node);
+
+// Of the update, which comes after everything else: the whole arena is free for its scratch.
+void add_update_node(Program& program, Node node, const CompileOptions& options);
+
+}  // namespace trifold
