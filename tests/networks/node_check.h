@@ -41,6 +41,7 @@ class NodeCheck final : public NodeWatcher {
   Worst compare(const Node& node, const Tensor& mine, const Tensor& exact,
                 const std::vector<std::vector<Tensor>>& disturbed, std::size_t out, bool winograd) const;
   bool can_compare(const Node& node) const;
+  bool has_overflowed() const;
   Tensor read(const Node& node, Op::Side side, std::size_t index) const;
   std::vector<Tensor> run_reference(const Node& node, std::vector<Tensor> in, std::uint64_t noise_seed) const;
 
