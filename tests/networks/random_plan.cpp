@@ -20,6 +20,12 @@ class PlanDrawer {
     int tries = has_small_groups() && dice_.chance(0.6) ? 50 : 0;
     do draw_mesh();
     while (!fits() || (!has_group_on_some_replicas() && tries-- > 0));
+    // So are layers in blocks, of which clipping must count every part once.
+    blocks_first_ = may_have_blocks() && dice_.chance(job_.train.optimizer.clip_norm > 0 ? 0.5 : 0.1);
+    if (blocks_first_) {
+      dp_ = pp_ = micro_batches_ = chunks_ = 1;
+      tp_ = 4;
+    }
     plan_ = {{"dp", dp_}, {"tp", tp_}, {"pp", pp_}, {"micro_batches", micro_batches_}};
     if (dp_ > 1) draw_replicas();
     if (pp_ > 1) draw_pipeline();
@@ -40,6 +46,15 @@ class PlanDrawer {
     ModelOptions options;
     options.precision = job_.train.precision;
     return job_.train.optimizer.clip_norm > 0 || uses_precision(job_.model, options, DType::f16);
+  }
+
+  // Four ranks as a square, of a linear layer whose sizes are even.
+  bool may_have_blocks() const {
+    const bool even = std::ranges::any_of(job_.model.layers, [](const LayerSpec& layer) {
+      return layer.type == "linear" && layer.values.integer("out") % 2 == 0;
+    });
+    return even && job_.train.batch / job_.train.accumulate % 2 == 0 &&
+           job_.train.optimizer.kind != OptimizerKind::lars;
   }
 
   // Servers get each tensor's gradient, and that is all they know.
@@ -115,9 +130,7 @@ class PlanDrawer {
                                .bn_group = 1,
                                .classes = job_.model.classes};
     const Graph graph = build_graph(job_.model, context, Mode::evaluate);
-    // Blocks need four tensor ranks, which few plans have: half of those try them wherever they can be.
-    const bool blocks_first = tp_ == 4 && dice_.chance(0.5);
-    const double share = blocks_first ? 0.9 : dice_.pick({0.0, 0.3, 0.9});
+    const double share = blocks_first_ ? 0.9 : dice_.pick({0.0, 0.3, 0.9});
     const bool rows_first = dice_.chance(0.4);
     for (std::size_t i = 0; i < job_.model.layers.size(); ++i) {
       if (!dice_.chance(share)) continue;
@@ -130,7 +143,7 @@ class PlanDrawer {
       const bool rows = can_take_rows(*layer, in);
       if (rows) ways.emplace_back("rows");
       const bool blocks = std::ranges::find(ways, "blocks") != ways.end();
-      const std::string by = blocks && blocks_first ? "blocks" : rows && rows_first ? "rows" : dice_.pick(ways);
+      const std::string by = blocks && blocks_first_ ? "blocks" : rows && rows_first ? "rows" : dice_.pick(ways);
       plan_["split"].push_back({{"match", spec.id}, {"by", by}});
     }
   }
@@ -149,6 +162,7 @@ class PlanDrawer {
   std::int64_t pp_ = 1;
   std::int64_t micro_batches_ = 1;
   std::int64_t chunks_ = 1;
+  bool blocks_first_ = false;  // layers are divided into blocks wherever they can be
 };
 
 }  // namespace
