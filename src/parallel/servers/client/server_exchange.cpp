@@ -256,7 +256,10 @@ void ServerExchange::report(nlohmann::json fields) {
 }
 
 void ServerExchange::send_reports() {
-  while (manager_ != 0 && !reports_.empty() && mailbox_.send(manager_, reports_.front())) {
+  while (manager_ != 0 && !reports_.empty()) {
+    // A manager that was started again at the same address may get what is meant for the one before it.
+    reports_.front().fields["manager"] = manager_id_;
+    if (!mailbox_.send(manager_, reports_.front())) return;
     if (told_.size() == kReportsKept) told_.pop_front();
     told_.push_back(std::move(reports_.front()));
     reports_.pop_front();

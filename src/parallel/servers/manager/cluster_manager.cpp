@@ -74,6 +74,9 @@ void ClusterManager::dispatch(const Received& received) {
       case MessageKind::status_answer:
         return take_status(received.message);
       case MessageKind::report:
+        // Meant for the manager before, whose address this one has: it would be ahead of those that came to that one.
+        // Whoever sent it repeats all of them once it knows of this manager.
+        if (received.message.fields.at("manager") != args_.self.id) return;
         return take_report(received.message);
       case MessageKind::fetch:
         return answer_fetch(received);

@@ -92,9 +92,10 @@ TEST_F(ClusterManagerTest, KnowsHowEachShardKeepsUp) {
   manager.offer(at_clock(20), ClusterManager::Offer::clocks);
   Mailbox worker({});
   const PeerId peer = worker.connect(mailbox_.address());
-  const auto report = [&](int shard, int clock, int samples, int ms) {
+  const auto report = [&](int shard, int clock, int samples, int ms, const std::string& to) {
     EXPECT_TRUE(worker.send(peer, {.kind = MessageKind::report,
-                                   .fields = {{"shard", shard},
+                                   .fields = {{"manager", to},
+                                              {"shard", shard},
                                               {"clock", clock},
                                               {"loss", 0.5},
                                               {"correct", 1},
@@ -106,9 +107,11 @@ TEST_F(ClusterManagerTest, KnowsHowEachShardKeepsUp) {
                                               {"received_bytes", 300},
                                               {"peak_bytes", 1000}}}));
   };
-  report(1, 19, 0, 0);  // it was taken over, and has done nothing
-  report(1, 20, 8, 10);
-  report(1, 21, 8, 30);
+  report(1, 21, 8, 30, "the manager before");  // by a connection that outlived it; all are repeated to this one
+  report(1, 19, 0, 0, "m1");                   // it was taken over, and has done nothing
+  report(1, 20, 8, 10, "m1");
+  EXPECT_TRUE(comes([&] { return manager.progress()[1].clock == 20; }));
+  report(1, 21, 8, 30, "m1");
   EXPECT_TRUE(comes([&] { return manager.progress()[1].clock == 21; }));
   const std::vector<ShardProgress> shards = manager.progress();
   EXPECT_EQ(shards[0].clock, 19);
