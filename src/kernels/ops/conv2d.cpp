@@ -41,10 +41,10 @@ double Convolution::flops(std::span<const TensorDesc> in, std::span<const Tensor
 
 void Convolution::check_operands(const OpTensors& tensors) const {
   const auto operands = operands_of(pass(), tensors.in(), tensors.out());
-  const NamedTensor& x = operands.x;
-  const NamedTensor& w = operands.w;
-  const NamedTensor& y = operands.y;
-  for (const NamedTensor* tensor : {&x, &w, &y}) tensors.rank(*tensor, 4);
+  const OpTensor& x = operands.x;
+  const OpTensor& w = operands.w;
+  const OpTensor& y = operands.y;
+  for (const OpTensor* tensor : {&x, &w, &y}) tensors.rank(*tensor, 4);
   tensors.shape(w, {y.shape[1], x.shape[1] / args.groups, w.shape[2], w.shape[3]});
   const auto extent = [&](int dim) {
     const auto d = static_cast<std::size_t>(dim);

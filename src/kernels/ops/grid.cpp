@@ -5,11 +5,11 @@
 namespace trifold {
 namespace {
 
-void check_line(const OpTensors& tensors, const NamedTensor& part, const NamedTensor& joined, int side) {
+void check_line(const OpTensors& tensors, const OpTensor& part, const OpTensor& joined, int side) {
   tensors.shape(joined, {part.shape[0], part.shape[1] * side});
 }
 
-void check_block(const OpTensors& tensors, const NamedTensor& block, const NamedTensor& whole, int side) {
+void check_block(const OpTensors& tensors, const OpTensor& block, const OpTensor& whole, int side) {
   tensors.shape(whole, {block.shape[0] * side, block.shape[1] * side});
 }
 

@@ -16,7 +16,7 @@ double MatrixProduct::flops(std::span<const TensorDesc> in, std::span<const Tens
 
 void MatrixProduct::check_operands(const OpTensors& tensors) const {
   const auto [x, w, y] = operands_of(pass(), tensors.in(), tensors.out());
-  for (const NamedTensor* tensor : {&x, &w, &y}) tensors.rank(*tensor, 2);
+  for (const OpTensor* tensor : {&x, &w, &y}) tensors.rank(*tensor, 2);
   tensors.shape(w, {y.shape[1], x.shape[1]});
   tensors.shape(y, {x.shape[0], w.shape[0]});
 }

@@ -8,8 +8,8 @@ namespace {
 // The labels are the last input.
 void check_loss(const OpTensors& tensors, std::size_t inputs, bool gradient) {
   tensors.counts(inputs, gradient ? 2 : 1);
-  const NamedTensor& x = tensors.in(0);
-  const NamedTensor& labels = tensors.in().back();
+  const OpTensor& x = tensors.in(0);
+  const OpTensor& labels = tensors.in().back();
   tensors.rank(x, 2);
   tensors.type(labels, DType::i32);
   tensors.shape(labels, {x.shape[0]});

@@ -13,7 +13,7 @@
 
 namespace trifold {
 
-struct NamedTensor {
+struct OpTensor {
   std::string_view name;
   Shape shape;
   DType dtype = DType::f32;
@@ -21,7 +21,7 @@ struct NamedTensor {
 
 class OpTensors {
  public:
-  OpTensors(std::vector<NamedTensor> in, std::vector<NamedTensor> out) : in_(std::move(in)), out_(std::move(out)) {}
+  OpTensors(std::vector<OpTensor> in, std::vector<OpTensor> out) : in_(std::move(in)), out_(std::move(out)) {}
   OpTensors(const OpTensors&) = delete;
   OpTensors& operator=(const OpTensors&) = delete;
   virtual ~OpTensors() = default;
@@ -29,29 +29,29 @@ class OpTensors {
   // `what` is the rest of a sentence that begins with the op: "has 3 inputs and ...". It must not return.
   [[noreturn]] virtual void fail(const std::string& what) const = 0;
 
-  const std::vector<NamedTensor>& in() const { return in_; }
-  const std::vector<NamedTensor>& out() const { return out_; }
-  const NamedTensor& in(std::size_t index) const { return in_[index]; }
-  const NamedTensor& out(std::size_t index) const { return out_[index]; }
+  const std::vector<OpTensor>& in() const { return in_; }
+  const std::vector<OpTensor>& out() const { return out_; }
+  const OpTensor& in(std::size_t index) const { return in_[index]; }
+  const OpTensor& out(std::size_t index) const { return out_[index]; }
 
   void counts(std::size_t in_count, std::size_t out_count) const;
-  void rank(const NamedTensor& tensor, int expected) const;
-  void shape(const NamedTensor& tensor, const Shape& expected) const;
-  void type(const NamedTensor& tensor, DType expected) const;
-  void same(const NamedTensor& tensor, const NamedTensor& as) const { shape(tensor, as.shape); }
-  void times(const NamedTensor& tensor, const NamedTensor& of, std::int64_t factor) const;  // elements
-  void channel_vector(const NamedTensor& tensor, const NamedTensor& of) const;              // [C]
+  void rank(const OpTensor& tensor, int expected) const;
+  void shape(const OpTensor& tensor, const Shape& expected) const;
+  void type(const OpTensor& tensor, DType expected) const;
+  void same(const OpTensor& tensor, const OpTensor& as) const { shape(tensor, as.shape); }
+  void times(const OpTensor& tensor, const OpTensor& of, std::int64_t factor) const;  // elements
+  void channel_vector(const OpTensor& tensor, const OpTensor& of) const;              // [C]
   // The part differs from the whole in its number of channels only. Returns that number.
-  std::int64_t channels_of_part(const NamedTensor& part, const NamedTensor& whole) const;
+  std::int64_t channels_of_part(const OpTensor& part, const OpTensor& whole) const;
   // [N,C,rows,W], everything but the rows as in `as`.
-  void rows_of(const NamedTensor& part, const NamedTensor& as, std::int64_t rows) const;
+  void rows_of(const OpTensor& part, const OpTensor& as, std::int64_t rows) const;
 
   // So many inputs and one output, all of the shape of the first input.
   void all_alike(std::size_t in_count) const;
 
  private:
-  std::vector<NamedTensor> in_;
-  std::vector<NamedTensor> out_;
+  std::vector<OpTensor> in_;
+  std::vector<OpTensor> out_;
 };
 
 }  // namespace trifold

@@ -6,7 +6,7 @@
 namespace trifold {
 namespace {
 
-void check_windows(const OpTensors& tensors, const PoolArgs& args, const NamedTensor& x, const NamedTensor& y) {
+void check_windows(const OpTensors& tensors, const PoolArgs& args, const OpTensor& x, const OpTensor& y) {
   tensors.rank(x, 4);
   const auto extent = [&](int dim) {
     const auto d = static_cast<std::size_t>(dim);
@@ -15,7 +15,7 @@ void check_windows(const OpTensors& tensors, const PoolArgs& args, const NamedTe
   tensors.shape(y, {x.shape[0], x.shape[1], extent(0), extent(1)});
 }
 
-void check_mean(const OpTensors& tensors, const NamedTensor& x, const NamedTensor& y) {
+void check_mean(const OpTensors& tensors, const OpTensor& x, const OpTensor& y) {
   tensors.shape(y, {x.shape.batch(), x.shape.channels()});
 }
 
@@ -23,7 +23,7 @@ void check_mean(const OpTensors& tensors, const NamedTensor& x, const NamedTenso
 
 void MaxPoolForward::check_shapes(const OpTensors& tensors) const {
   tensors.counts(1, keep_argmax ? 2 : 1);
-  const NamedTensor& y = tensors.out(0);
+  const OpTensor& y = tensors.out(0);
   check_windows(tensors, args, tensors.in(0), y);
   if (!keep_argmax) return;
   tensors.same(tensors.out(1), y);
@@ -32,7 +32,7 @@ void MaxPoolForward::check_shapes(const OpTensors& tensors) const {
 
 void MaxPoolBackward::check_shapes(const OpTensors& tensors) const {
   tensors.counts(relu ? 3 : 2, 1);
-  const NamedTensor& dy = tensors.in(0);
+  const OpTensor& dy = tensors.in(0);
   check_windows(tensors, args, tensors.out(0), dy);
   for (std::size_t i = 1; i < tensors.in().size(); ++i) tensors.same(tensors.in(i), dy);
   tensors.type(tensors.in(1), DType::u8);

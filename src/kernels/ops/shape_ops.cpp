@@ -12,18 +12,18 @@ void Add::check_shapes(const OpTensors& tensors) const {
 
 void Concat::check_shapes(const OpTensors& tensors) const {
   tensors.counts(tensors.in().size(), 1);
-  const NamedTensor& whole = tensors.out(0);
+  const OpTensor& whole = tensors.out(0);
   std::int64_t channels = 0;
-  for (const NamedTensor& part : tensors.in()) channels += tensors.channels_of_part(part, whole);
+  for (const OpTensor& part : tensors.in()) channels += tensors.channels_of_part(part, whole);
   if (channels != whole.shape.channels())
     tensors.fail(fmt::format("joins {} channels to '{}', which has {}", channels, whole.name, whole.shape.channels()));
 }
 
 void SplitChannels::check_shapes(const OpTensors& tensors) const {
   tensors.counts(1, first_channel.size());
-  const NamedTensor& whole = tensors.in(0);
+  const OpTensor& whole = tensors.in(0);
   for (std::size_t i = 0; i < tensors.out().size(); ++i) {
-    const NamedTensor& part = tensors.out(i);
+    const OpTensor& part = tensors.out(i);
     if (first_channel[i] + tensors.channels_of_part(part, whole) > whole.shape.channels())
       tensors.fail(fmt::format("takes '{}' from beyond the channels of '{}'", part.name, whole.name));
   }

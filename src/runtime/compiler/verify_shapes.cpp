@@ -15,8 +15,8 @@ class NodeTensors final : public OpTensors {
   [[noreturn]] void fail(const std::string& what) const override { fail_pass(pass_, graph_, node_, what); }
 
  private:
-  static std::vector<NamedTensor> named(const Graph& graph, const std::vector<ValueId>& ids) {
-    std::vector<NamedTensor> tensors;
+  static std::vector<OpTensor> named(const Graph& graph, const std::vector<ValueId>& ids) {
+    std::vector<OpTensor> tensors;
     for (const ValueId id : ids) tensors.push_back({graph[id].name, graph[id].shape, graph[id].dtype});
     return tensors;
   }
@@ -28,8 +28,8 @@ class NodeTensors final : public OpTensors {
 
 // Statistics, losses and sums are f32; the other floats of a node are of one type, unless the op converts.
 void check_float_types(const OpTensors& tensors, const Op& op) {
-  const NamedTensor* first = nullptr;
-  const auto check = [&](Op::Side side, std::size_t index, const NamedTensor& value) {
+  const OpTensor* first = nullptr;
+  const auto check = [&](Op::Side side, std::size_t index, const OpTensor& value) {
     if (value.dtype != DType::f32 && value.dtype != DType::f16 && value.dtype != DType::bf16) return;
     if (op.keeps_f32(side, static_cast<int>(index))) return tensors.type(value, DType::f32);
     if (op.takes_any_type()) return;
