@@ -42,6 +42,7 @@ class NodeCheck final : public NodeWatcher {
                 const std::vector<std::vector<Tensor>>& disturbed, std::size_t out, bool winograd) const;
   bool can_compare(const Node& node) const;
   bool has_overflowed() const;
+  double equal_terms_error(const Node& node, std::size_t out) const;
   Tensor read(const Node& node, Op::Side side, std::size_t index) const;
   std::vector<Tensor> run_reference(const Node& node, std::vector<Tensor> in, std::uint64_t noise_seed) const;
 

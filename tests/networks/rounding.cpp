@@ -1,6 +1,7 @@
 #include "networks/rounding.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -80,8 +81,10 @@ bool may_be_winograd(const Op& op, std::span<const TensorDesc> in) {
 }
 
 void disturb(std::vector<double>& values, double relative, double absolute, Noise& noise) {
+  const auto key = std::bit_cast<std::uint64_t>(noise());
   for (double& value : values)
-    if (value != 0) value += (relative * std::abs(value) + absolute) * noise();
+    if (value != 0)
+      value += (relative * std::abs(value) + absolute) * Noise(key + std::bit_cast<std::uint64_t>(value))();
 }
 
 void disturb_terms(std::vector<double>& values, double relative, Noise& noise) {

@@ -34,7 +34,8 @@ class Noise {
   std::uint64_t state_;
 };
 
-// To every number an error of at most `relative` of itself plus `absolute`. What is zero stays zero.
+// To every number an error of at most `relative` of itself plus `absolute`. What is zero stays zero, and equal numbers
+// get equal errors, as they do where they are rounded: a mean of them has that error, too.
 void disturb(std::vector<double>& values, double relative, double absolute, Noise& noise);
 // The same to the terms of a sum: partial sums of similar terms round in the same direction, so that neighbours have
 // half of their error in common.
