@@ -16,7 +16,7 @@ namespace trifold::cpu {
 using DnnlDesc = dnnl::memory::desc;
 using DnnlTag = dnnl::memory::format_tag;
 
-// Of a product, in the order in which a chain is given them.
+// The tensors of a product, in the order in which a chain takes their buffers.
 enum Buffer { kX, kW, kY, kBias };
 
 dnnl::engine& onednn_engine();

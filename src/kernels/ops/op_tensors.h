@@ -1,5 +1,5 @@
-// The tensors of one use of an op, and the questions that an op's check_shapes() asks about them. A question that is
-// answered with no calls fail(), which names the op; whoever checks decides what failing means.
+// The tensors of one node, and the checks that an op's check_shapes() makes on them. A check that fails calls fail(), which
+// names the op; the caller of check_shapes() implements it.
 #pragma once
 
 #include <cstddef>

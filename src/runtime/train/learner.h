@@ -50,8 +50,8 @@ class Learner {
   // Where nodes of a cluster train: what they say of the epoch whose steps have just been done. Asked once an epoch.
   virtual std::optional<NodeFigures> nodes_of_epoch() { return std::nullopt; }
 
-  // Called when training has reached `state` and everything before it is saved: whoever continues after this process is
-  // lost needs nothing older.
+  // Called when training has reached `state` and everything before it is saved: a process that takes over from this one
+  // needs nothing older.
   virtual void on_durable_progress(const TrainingState& /*state*/) {}
   // Whoever trained before us was asked to end it.
   virtual bool asked_to_end() const { return false; }

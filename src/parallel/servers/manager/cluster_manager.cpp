@@ -74,8 +74,8 @@ void ClusterManager::dispatch(const Received& received) {
       case MessageKind::status_answer:
         return take_status(received.message);
       case MessageKind::report:
-        // Meant for the manager before, whose address this one has: it would be ahead of those that came to that one.
-        // Whoever sent it repeats all of them once it knows of this manager.
+        // A report for the manager that had this address before: it would be ahead of the reports that died with that
+        // manager. The worker repeats all of them, in order, once it knows of this manager.
         if (received.message.fields.at("manager") != args_.self.id) return;
         return take_report(received.message);
       case MessageKind::fetch:
