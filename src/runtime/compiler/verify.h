@@ -3,9 +3,12 @@
 // builds). Every function raises an internal error that names the pass, the node and the value in one sentence.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "parallel/mesh.h"
 #include "runtime/compiler/program.h"
 
 namespace trifold {
@@ -29,6 +32,14 @@ void verify_memory(const Program& program, const GivenPlaces& given, const Compi
 
 // Two ranks that meet along an axis meet in the same order: else each waits for the other forever.
 void verify_exchanges(const Program& rank, const Program& other, Axis axis, std::string_view pass);
+
+// A rank's programs, in an order that all ranks have.
+struct RankPrograms {
+  MeshPlace place;
+  std::vector<const Program*> programs;
+};
+// The same of all ranks, each with those that differ from it along one axis only: ranks meet no others.
+void verify_ranks(std::span<const RankPrograms> ranks);
 
 // Parts of verify_graph, one file each.
 void verify_shapes(const Graph& graph, std::string_view pass);

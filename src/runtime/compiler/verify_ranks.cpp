@@ -38,4 +38,19 @@ void verify_exchanges(const Program& rank, const Program& other, Axis axis, std:
   }
 }
 
+void verify_ranks(std::span<const RankPrograms> ranks) {
+  const auto verify = [](const RankPrograms& rank, const RankPrograms& other, Axis axis) {
+    for (std::size_t i = 0; i < rank.programs.size(); ++i)
+      verify_exchanges(*rank.programs[i], *other.programs[i], axis, "compiling every rank");
+  };
+  for (const RankPrograms& rank : ranks)
+    for (const RankPrograms& other : ranks) {
+      const MeshPlace& a = rank.place;
+      const MeshPlace& b = other.place;
+      if (a.pipeline != b.pipeline) continue;
+      if (a.data == b.data && a.tensor < b.tensor) verify(rank, other, Axis::tensor);
+      if (a.tensor == b.tensor && a.data < b.data) verify(rank, other, Axis::data);
+    }
+}
+
 }  // namespace trifold

@@ -10,10 +10,10 @@
 
 #include "core/error.h"
 #include "kernels/gpu_plugin.h"
-#include "kernels/ops/loss.h"
 #include "parallel/rank_placement.h"
 #include "runtime/compiler/verify.h"
 #include "runtime/train/batch_inputs.h"
+#include "runtime/train/class_weights.h"
 #include "runtime/train/device_choice.h"
 #include "runtime/train/model_options.h"
 #include "runtime/train/snapshot_exchange.h"
@@ -45,20 +45,6 @@ int threads_of_job(const Job& job, int threads_here, const World& world) {
   return (job.train.threads > 0 ? threads_here : std::min(threads_here, share)) * world.size();
 }
 
-// The class weights of the loss; empty where no chunk has a loss, or its classes weigh the same.
-std::vector<float> class_weights_of(std::span<const std::unique_ptr<Model>> chunks) {
-  for (const auto& chunk : chunks)
-    for (const Node& node : chunk->training().program().graph.nodes)
-      if (const auto* loss = dynamic_cast<const CrossEntropy*>(node.op.get())) return loss->class_weights;
-  return {};
-}
-
-double sum_of_weights(std::span<const float> weights, std::span<const std::int32_t> labels) {
-  double sum = 0;
-  for (const std::int32_t label : labels) sum += weights[static_cast<std::size_t>(label)];
-  return sum;
-}
-
 }  // namespace
 
 ParallelModel::ParallelModel(const Job& job, const World* world, Updates updates)
@@ -87,11 +73,13 @@ ParallelModel::ParallelModel(const Job& job, const World* world, Updates updates
     for (const ModelOptions& chunk : plan_.rank_options(options, rank.groups.get(), rank.groups->rank()))
       rank.chunks.push_back(make_model(job, chunk));
     rank.accumulated.resize(rank.chunks.size());
-    rank.class_weights = class_weights_of(rank.chunks);
+    for (const auto& chunk : rank.chunks)
+      if (const CrossEntropy* loss = cross_entropy_of(chunk->training().program().graph))
+        rank.class_weights = loss->class_weights;
     averages_by_weight_ = averages_by_weight_ || !rank.class_weights.empty();
     ranks_.push_back(std::move(rank));
   }
-  if (verifies_passes()) verify_ranks();
+  if (verifies_passes()) verify_ranks(programs_of_ranks());
   take_share();
   team_ = std::make_unique<RankTeam>(RankTeamOptions{.ranks = static_cast<int>(ranks_.size()),
                                                      .threads = plan_.threads,
@@ -103,24 +91,15 @@ ParallelModel::ParallelModel(const Job& job, const World* world, Updates updates
   if (plan_.mesh.size() > 1 && !device().host_memory()) connect_devices();
 }
 
-// Ranks that differ along one axis only exchange with each other.
-void ParallelModel::verify_ranks() const {
-  for (const Rank& rank : ranks_)
-    for (const Rank& other : ranks_) {
-      const MeshPlace place = rank.groups->place();
-      const MeshPlace there = other.groups->place();
-      const auto verify = [&](Axis axis) {
-        for (std::size_t chunk = 0; chunk < rank.chunks.size(); ++chunk) {
-          verify_exchanges(rank.chunks[chunk]->training().program(), other.chunks[chunk]->training().program(), axis,
-                           "compiling every rank");
-          verify_exchanges(rank.chunks[chunk]->evaluation().program(), other.chunks[chunk]->evaluation().program(),
-                           axis, "compiling every rank");
-        }
-      };
-      if (place.pipeline != there.pipeline) continue;
-      if (place.data == there.data && place.tensor < there.tensor) verify(Axis::tensor);
-      if (place.tensor == there.tensor && place.data < there.data) verify(Axis::data);
-    }
+std::vector<RankPrograms> ParallelModel::programs_of_ranks() const {
+  std::vector<RankPrograms> ranks;
+  for (const Rank& rank : ranks_) {
+    RankPrograms& programs = ranks.emplace_back(RankPrograms{.place = rank.groups->place(), .programs = {}});
+    for (const auto& chunk : rank.chunks)
+      for (const Executable* program : {&chunk->training(), &chunk->evaluation()})
+        programs.programs.push_back(&program->program());
+  }
+  return ranks;
 }
 
 // Every rank on its thread: none returns before all have come.
@@ -194,13 +173,10 @@ std::int64_t ParallelModel::first_of(const Rank& rank, int micro_batch) const {
 // in the order of the batch, so that all ranks and all plans divide by the very same number.
 double ParallelModel::mean_class_weight(const Rank& rank, const Batch& batch, int micro_batch) const {
   if (rank.class_weights.empty()) return 1;
-  std::span<const std::int32_t> labels = batch.global_labels.empty() ? batch.labels : batch.global_labels;
-  double sum = 0;
-  std::size_t samples = 0;
+  const std::span<const std::int32_t> labels = batch.global_labels.empty() ? batch.labels : batch.global_labels;
+  MeanClassWeight mean(rank.class_weights);
   const auto add = [&](std::int64_t first, std::int64_t count) {
-    sum += sum_of_weights(rank.class_weights,
-                          labels.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
-    samples += static_cast<std::size_t>(count);
+    mean.add(labels.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
   };
   const int micro_batches = plan_.pipeline.micro_batches;
   const bool apart = plan_.pipeline.updates_every_micro_batch() && micro_batches > 1;
@@ -215,7 +191,7 @@ double ParallelModel::mean_class_weight(const Rank& rank, const Batch& batch, in
         add(std::int64_t{micro} * plan_.mesh.data * micro_batch_, plan_.mesh.data * micro_batch_);
     }
   }
-  return sum > 0 ? sum / static_cast<double>(samples) : 1;  // samples without any weight leave nothing to divide
+  return mean.value();
 }
 
 void ParallelModel::start_step(const Batch* batch, const StepContext& context) {
@@ -430,9 +406,10 @@ Score ParallelModel::evaluate(Loader& loader, EvaluationDetails* details) {
         part.correct += report.correct;
         if (program.program().graph.report == kNoValue) continue;
         const auto labels = std::span(batch.labels).subspan(static_cast<std::size_t>(first_of(rank, 0)));
-        part.weight = rank.class_weights.empty()
-                          ? static_cast<double>(part.samples)
-                          : sum_of_weights(rank.class_weights, labels.first(static_cast<std::size_t>(part.samples)));
+        part.weight =
+            rank.class_weights.empty()
+                ? static_cast<double>(part.samples)
+                : sum_of_class_weights(rank.class_weights, labels.first(static_cast<std::size_t>(part.samples)));
       }
       if (details != nullptr)
         add_details(rank, batch, details_of_ranks[static_cast<std::size_t>(&rank - ranks_.data())]);

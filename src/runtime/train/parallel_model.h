@@ -29,6 +29,7 @@ struct Score {
 };
 
 class StepExchange;
+struct RankPrograms;  // runtime/compiler/verify.h
 
 // Who has the optimiser.
 enum class Updates {
@@ -132,7 +133,7 @@ class ParallelModel {
     std::chrono::steady_clock::time_point end = {};  // of its last step
   };
 
-  void verify_ranks() const;
+  std::vector<RankPrograms> programs_of_ranks() const;
   void connect_devices();
   void for_each_rank(const std::function<void(Rank&)>& work);
   void step(Rank& rank, const Batch* batch, StepContext context);
