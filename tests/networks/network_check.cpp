@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "networks/local_server.h"
 #include "networks/node_check.h"
 #include "networks/plain_network.h"
-#include "parallel/servers/updates/slice_update.h"
 #include "runtime/train/job_data.h"
 #include "runtime/train/parallel_model.h"
 
@@ -103,56 +103,6 @@ std::vector<double> log_probabilities(std::vector<double> scores, std::int64_t c
   }
   return scores;
 }
-
-// The optimiser of a model whose updates are elsewhere: what parameter servers do with a worker's gradients, each
-// tensor in two slices.
-class Server {
- public:
-  explicit Server(const Job& job) : update_(make_optimizer_update(job.train.optimizer)) {}
-
-  void update(ParallelModel& model, const StepContext& context) {
-    const std::vector<ServedTensor> tensors = model.served_tensors();
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (!tensors[i].trained) continue;
-      const auto elements = static_cast<std::size_t>(tensors[i].elements);
-      std::vector<float> values(elements);
-      std::vector<float> gradient(elements);
-      model.read(static_cast<int>(i), values);
-      model.read_result(static_cast<int>(i), gradient);
-      std::vector<std::vector<float>>& states = states_of(tensors[i].name, elements);
-      for (const auto& [begin, end] : {std::pair{std::size_t{0}, elements / 3}, std::pair{elements / 3, elements}}) {
-        std::vector<float*> at;
-        for (std::vector<float>& state : states) at.push_back(state.data() + begin);
-        const std::span<float> slice = std::span(values).subspan(begin, end - begin);
-        update_->apply(slice, std::span(gradient).subspan(begin, end - begin), slice, at,
-                       {.rate = context.learning_rate, .updates = context.updates, .decays = tensors[i].decays});
-      }
-      model.write(static_cast<int>(i), values);
-    }
-  }
-
-  // The optimiser's state, as checkpoints name it.
-  void add_state(const ParallelModel& model, Tensors& tensors) {
-    for (const ServedTensor& tensor : model.served_tensors()) {
-      if (!tensor.trained) continue;
-      const auto& states = states_of(tensor.name, static_cast<std::size_t>(tensor.elements));
-      const std::vector<std::string> names = update_->state_names();
-      for (std::size_t i = 0; i < names.size(); ++i)
-        tensors["optimizer." + tensor.name + "." + names[i]] = {states[i].begin(), states[i].end()};
-    }
-  }
-
- private:
-  std::vector<std::vector<float>>& states_of(const std::string& name, std::size_t elements) {
-    const auto [found, added] = states_.try_emplace(name);
-    if (added)
-      for (const float first : update_->initial_states()) found->second.emplace_back(elements, first);
-    return found->second;
-  }
-
-  std::unique_ptr<SliceUpdate> update_;
-  std::map<std::string, std::vector<std::vector<float>>> states_;
-};
 
 class Checker {
  public:
@@ -477,7 +427,7 @@ class Checker {
   Dice dice_;
   bool half_;  // something is in 16 bits
   ParallelModel model_;
-  std::optional<Server> server_;  // where parameter servers do the updates
+  std::optional<LocalServer> server_;  // where parameter servers do the updates
   PlainNetwork plain_;
   RoundingOptions rounding_;
   StepContext context_;
