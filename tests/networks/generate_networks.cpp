@@ -27,8 +27,8 @@ void write_rows(const std::filesystem::path& file, const Job& job, std::int64_t 
   rows << "\n";
 }
 
-void write(std::uint64_t seed, bool plans, const std::filesystem::path& folder) {
-  JobJson json = random_job(seed);
+void write(std::uint64_t seed, NetworkSize size, bool plans, const std::filesystem::path& folder) {
+  JobJson json = random_job(seed, size);
   if (plans) json["plan"] = random_plan(parse_generated(json), seed);
   // The synthetic set refuses images of fewer than 8 pixels a side.
   const JobJson& input = json["model"]["input"];
@@ -50,13 +50,17 @@ int main(int argc, char** argv) {
   std::uint64_t count = 10;
   std::string out = ".";
   bool plans = false;
+  bool large = false;
   CLI::App app("Writes random jobs, one for each seed");
   app.add_option("--seed", seed, "of the first job");
   app.add_option("--count", count, "jobs");
   app.add_option("--out", out, "folder");
   app.add_flag("--plans", plans, "with random plans");
+  app.add_flag("--large", large, "with images and channels as real networks have them");
   CLI11_PARSE(app, argc, argv);
   std::filesystem::create_directories(out);
-  for (std::uint64_t i = 0; i < count; ++i) trifold::test::write(seed + i, plans, out);
+  for (std::uint64_t i = 0; i < count; ++i)
+    trifold::test::write(seed + i, large ? trifold::test::NetworkSize::large : trifold::test::NetworkSize::small, plans,
+                         out);
   return 0;
 }

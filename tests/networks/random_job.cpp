@@ -41,10 +41,11 @@ JobJson random_optimizer(Dice& dice) {
 
 }  // namespace
 
-JobJson random_job(std::uint64_t seed) {
+JobJson random_job(std::uint64_t seed, NetworkSize size) {
   Dice dice(seed);
-  const RandomNetwork network = random_network(dice);
-  const auto batch = dice.pick<std::int64_t>({2, 3, 4, 4, 6, 8, 8});
+  const RandomNetwork network = random_network(dice, size);
+  const auto batch = size == NetworkSize::large ? dice.pick<std::int64_t>({4, 6, 8, 12, 16, 16})
+                                                : dice.pick<std::int64_t>({2, 3, 4, 4, 6, 8, 8});
   std::vector<std::int64_t> accumulations;
   for (const std::int64_t parts : divisors(batch))
     if (batch / parts >= network.smallest_bn_group) accumulations.push_back(parts);

@@ -10,8 +10,14 @@ namespace trifold::test {
 
 using JobJson = nlohmann::ordered_json;
 
-// A job for one rank, the same for the same seed.
-JobJson random_job(std::uint64_t seed);
+// How large the images and channels of generated networks are.
+enum class NetworkSize {
+  small,  // for the plain network, whose convolutions are loops in double
+  large,  // as in real networks: whole tiles, several cache blocks, enough work for every thread
+};
+
+// A job for one rank, the same for the same seed and size.
+JobJson random_job(std::uint64_t seed, NetworkSize size = NetworkSize::small);
 
 // A plan that divides this job among 2 to 4 ranks (1: only accumulated or recomputed).
 JobJson random_plan(const Job& job, std::uint64_t seed);

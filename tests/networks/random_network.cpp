@@ -10,8 +10,32 @@
 namespace trifold::test {
 namespace {
 
-constexpr std::int64_t kMostElements = 2500;  // of one sample: the oracle's convolutions are plain loops
 constexpr int kTries = 12;
+
+struct Sizes {
+  std::int64_t most_elements;  // of one sample
+  std::vector<std::int64_t> input_channels;
+  std::int64_t least_side;
+  std::int64_t most_side;
+  std::vector<std::int64_t> outputs;  // of a convolution or linear layer
+  std::int64_t most_parts;
+};
+
+Sizes sizes_of(NetworkSize size) {
+  if (size == NetworkSize::large)
+    return {.most_elements = 60000,
+            .input_channels = {1, 3, 3, 4, 16, 32},
+            .least_side = 12,
+            .most_side = 40,
+            .outputs = {8, 16, 24, 32, 48, 50, 64, 64, 96, 128},
+            .most_parts = 8};
+  return {.most_elements = 2500,
+          .input_channels = {1, 2, 3, 3, 4, 8, 16},
+          .least_side = 4,
+          .most_side = 11,
+          .outputs = {1, 2, 3, 5, 8, 8, 16, 16, 17, 24, 32},
+          .most_parts = 5};
+}
 
 struct Tip {
   std::string id;
@@ -20,13 +44,13 @@ struct Tip {
 
 class NetworkDrawer {
  public:
-  explicit NetworkDrawer(Dice& dice) : dice_(dice) {}
+  NetworkDrawer(Dice& dice, NetworkSize size) : dice_(dice), sizes_(sizes_of(size)) {}
 
   RandomNetwork draw() {
-    const Shape input{1, dice_.pick({1, 2, 3, 3, 4, 8, 16}), side(), side()};
+    const Shape input{1, dice_.pick(sizes_.input_channels), side(), side()};
     classes_ = result_.outputs = dice_.pick({2, 3, 5, 10});
     tips_.push_back({"input", input});
-    const std::int64_t parts = dice_.between(1, 5);
+    const std::int64_t parts = dice_.between(1, sizes_.most_parts);
     for (std::int64_t i = 0; i < parts; ++i) {
       if (dice_.chance(0.5))
         add_motif();
@@ -40,7 +64,9 @@ class NetworkDrawer {
   }
 
  private:
-  std::int64_t side() { return dice_.chance(0.15) ? dice_.between(1, 3) : dice_.between(4, 11); }
+  std::int64_t side() {
+    return dice_.chance(0.15) ? dice_.between(1, 3) : dice_.between(sizes_.least_side, sizes_.most_side);
+  }
   const Tip& last() const { return tips_.back(); }
   static bool is_image(const Tip& tip) { return tip.shape.rank() == 4; }
 
@@ -61,7 +87,7 @@ class NetworkDrawer {
       case FieldKind::boolean:
         return dice_.chance(0.5);
       case FieldKind::integer:
-        if (required) return dice_.pick<std::int64_t>({1, 2, 3, 5, 8, 8, 16, 16, 17, 24, 32});
+        if (required) return dice_.pick(sizes_.outputs);
         return dice_.chance(0.5) ? minimum + dice_.between(0, 3) : dice_.pick<std::int64_t>({2, 4, 8});
       case FieldKind::number:
         return drawn_number(field);
@@ -115,7 +141,7 @@ class NetworkDrawer {
       const std::unique_ptr<Layer> layer = type->make(values);
       const Shape shape = layer->infer_shape(shapes);
       const bool joins = type_name == "concat" || type_name == "flatten";  // what is there already
-      if (shape.elements() > kMostElements * (joins ? 8 : 1) || shape.elements() < 1) return false;
+      if (shape.elements() > sizes_.most_elements * (joins ? 8 : 1) || shape.elements() < 1) return false;
       if (type_name == "batch_norm" && shapes[0].pixels() == 1) result_.smallest_bn_group = 2;
       layers_.push_back(json);
       ++number_;
@@ -395,6 +421,7 @@ class NetworkDrawer {
   }
 
   Dice& dice_;
+  Sizes sizes_;
   std::int64_t classes_ = 0;
   int number_ = 0;  // of the next layer
   std::vector<Tip> tips_;
@@ -404,8 +431,8 @@ class NetworkDrawer {
 
 }  // namespace
 
-RandomNetwork random_network(Dice& dice) {
-  return NetworkDrawer(dice).draw();
+RandomNetwork random_network(Dice& dice, NetworkSize size) {
+  return NetworkDrawer(dice, size).draw();
 }
 
 }  // namespace trifold::test

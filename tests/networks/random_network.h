@@ -14,6 +14,6 @@ struct RandomNetwork {
   std::int64_t outputs = 0;  // scores, or predictions, per sample
 };
 
-RandomNetwork random_network(Dice& dice);
+RandomNetwork random_network(Dice& dice, NetworkSize size);
 
 }  // namespace trifold::test
