@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "parallel/servers/server/status_message.h"
+#include "parallel/servers/wire/payload_parts.h"
+
 namespace trifold::test {
 
 FakeModel::FakeModel(std::vector<ServedTensor> given, int shard_count, std::int64_t slice_elements)
@@ -86,12 +89,12 @@ void FakeServer::take_push(const Message& push) {
   const std::lock_guard lock(model_.mutex);
   const auto slices = push.fields.at("slices").get<std::vector<int>>();
   const auto clock = push.fields.at("clock").get<std::int64_t>();
-  const auto parts = parts_of(push, slices.size());
+  const std::vector<Payload> parts = payload_parts(push, slices.size());
   for (std::size_t i = 0; i < slices.size(); ++i) {
     FakeModel::HeldSlice& held = model_.held[static_cast<std::size_t>(slices[i])];
     auto& of_clock = held.pushes[clock];
     std::vector<float> values(held.values.size());
-    decode(parts[i], values);
+    decode(parts[i].bytes(), values);
     if (!of_clock.emplace(push.fields.at("shard").get<int>(), std::move(values)).second) ++model_.repeated;
     while (held.pushes[held.round].size() == static_cast<std::size_t>(model_.shards)) {
       for (const auto& [shard, change] : held.pushes[held.round])
@@ -102,14 +105,35 @@ void FakeServer::take_push(const Message& push) {
   }
 }
 
+ServerStatus FakeServer::status() {
+  ServerStatus status{.server = info_.id, .ids = {info_.id}, .settled = true};
+  {
+    const std::lock_guard lock(mutex_);
+    status.epoch = placement_ ? placement_->view.epoch : 0;
+    status.view = placement_ ? placement_->view.version : 0;
+  }
+  const std::lock_guard lock(model_.mutex);
+  for (std::size_t i = 0; i < model_.held.size(); ++i) {
+    const std::int64_t round = model_.held[i].round;
+    status.slices.push_back({.slice = static_cast<int>(i),
+                             .epoch = status.epoch,
+                             .version = round,
+                             .applied = std::vector(static_cast<std::size_t>(model_.shards), round)});
+  }
+  return status;
+}
+
 bool FakeServer::try_answer(PeerId peer, Message& request) {
-  Message reply{.kind = MessageKind::status_answer, .fields = {{"id", request.fields.at("id")}}};
+  if (request.kind == MessageKind::status) {
+    answer(peer, message_of(status(), request.fields.at("id")));
+    return true;
+  }
+  Message reply{.kind = static_cast<MessageKind>(static_cast<int>(request.kind) + 1),
+                .fields = {{"id", request.fields.at("id")}}};
   std::vector<std::byte> bytes;
   {
     const std::lock_guard lock(model_.mutex);
-    std::vector<int> all(model_.slices.size());
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
-    const auto slices = request.fields.value("slices", all);
+    const auto slices = request.fields.at("slices").get<std::vector<int>>();
     const auto clock = request.fields.value("clock", std::int64_t{0});
     std::vector<int> later;
     for (const int index : slices) {
@@ -129,13 +153,10 @@ bool FakeServer::try_answer(PeerId peer, Message& request) {
         reply.fields["slices"].push_back(index);
         reply.fields["oldest"].push_back(held.round);
       } else {
-        reply.fields["slices"].push_back({{"slice", index},
-                                          {"version", held.round},
-                                          {"updates", held.round},
-                                          {"applied", applied},
-                                          {"cuts", std::vector<std::int64_t>{}}});
+        reply.fields["slices"].push_back(
+            {{"slice", index}, {"version", held.round}, {"updates", held.round}, {"applied", applied}});
         const auto plain = std::as_bytes(std::span(held.values));
-        for (int states = 0; states < 2 && request.kind == MessageKind::fetch; ++states)
+        for (int arrays = 0; arrays < 2; ++arrays)  // the values, and one of the optimiser's state
           bytes.insert(bytes.end(), plain.begin(), plain.end());
       }
       reply.fields["sizes"].push_back(bytes.size() - before);
@@ -143,14 +164,8 @@ bool FakeServer::try_answer(PeerId peer, Message& request) {
     request.fields["slices"] = later;
     if (request.kind == MessageKind::pull && later.size() == slices.size()) return false;
   }
-  reply.kind = static_cast<MessageKind>(static_cast<int>(request.kind) + 1);
   if (request.kind == MessageKind::push)
     reply.fields = {{"ids", {request.fields.at("id")}}, {"late", nlohmann::json::array()}};
-  if (request.kind == MessageKind::status) {
-    const std::lock_guard lock(mutex_);
-    reply.fields["epoch"] = placement_ ? placement_->view.epoch : 0;
-    reply.fields["view"] = placement_ ? placement_->view.version : 0;
-  }
   reply.payload = Payload::own(std::move(bytes));
   answer(peer, reply);
   return request.kind != MessageKind::pull || request.fields.at("slices").empty();

@@ -56,6 +56,7 @@ class FakeServer {
  private:
   void run();
   std::optional<Message> refusal_of(const Message& request);
+  ServerStatus status();
   bool try_answer(PeerId peer, Message& request);  // true: nothing is left of it
   void take_push(const Message& push);
   void answer(PeerId peer, const Message& message);

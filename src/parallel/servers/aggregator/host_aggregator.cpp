@@ -14,6 +14,7 @@
 #include "parallel/servers/aggregator/pull_share.h"
 #include "parallel/servers/aggregator/push_gather.h"
 #include "parallel/servers/client/server_exchange.h"
+#include "parallel/servers/wire/payload_parts.h"
 
 namespace trifold {
 namespace {
@@ -174,11 +175,7 @@ struct HostAggregator::Impl final : RequestRelay {
                     .slices = named_slices(message)};
     if (push.shard < 0 || push.shard >= options.participation.shards || push.clock < 0 || !(push.weight > 0))
       fail_runtime("a push of no such shard, clock or weight");
-    std::size_t at = 0;
-    for (const auto& part : parts_of(message, push.slices.size())) {
-      push.encodings.push_back(message.payload.part(at, part.size()));
-      at += part.size();
-    }
+    push.encodings = payload_parts(message, push.slices.size());
     gather.add(push);
   }
 
@@ -253,7 +250,8 @@ const std::string& HostAggregator::address() const {
 void HostAggregator::set_view(const View& view) {
   View without_end = view;
   without_end.stop_clock.reset();
-  auto placement = std::make_shared<const SlicePlacement>(placement_of(without_end, impl_->options.tensors, impl_->slices));
+  auto placement =
+      std::make_shared<const SlicePlacement>(placement_of(without_end, impl_->options.tensors, impl_->slices));
   {
     const std::lock_guard lock(impl_->mutex);
     if (view.version <= impl_->newest_version) return;

@@ -36,7 +36,8 @@ Payload join(std::span<const Payload> parts) {
   return Payload::own(std::move(joined));
 }
 
-SlicePlacement placement_of(const View& view, const std::vector<ServedTensor>& tensors, const std::vector<Slice>& slices) {
+SlicePlacement placement_of(const View& view, const std::vector<ServedTensor>& tensors,
+                            const std::vector<Slice>& slices) {
   SlicePlacement placement{.view = view, .owner = {}};
   if (view.servers.empty()) return placement;
   for (const SlicePlace& place : place_slices(tensors, slices, view.server_ids()))
@@ -90,32 +91,6 @@ Message message_of(const Request& request, std::uint64_t id, std::int64_t epoch)
   message.fields["sizes"] = std::move(sizes);
   message.payload = encodings_of(request);
   return message;
-}
-
-std::vector<std::span<const std::byte>> parts_of(const Message& answer, std::size_t slices) {
-  const auto sizes = answer.fields.at("sizes").get<std::vector<std::uint64_t>>();
-  if (sizes.size() != slices) fail_runtime("{} sizes of {} slices", sizes.size(), slices);
-  std::vector<std::span<const std::byte>> parts;
-  std::span<const std::byte> rest = answer.payload.bytes();
-  for (const std::uint64_t size : sizes) {
-    if (size > rest.size()) fail_runtime("{} bytes are too few", answer.payload.size());
-    parts.push_back(rest.first(size));
-    rest = rest.subspan(size);
-  }
-  if (!rest.empty()) fail_runtime("{} bytes are too many", answer.payload.size());
-  return parts;
-}
-
-ServerStatus status_from(const Message& answer, const std::string& server) {
-  ServerStatus status{.server = server,
-                      .epoch = answer.fields.at("epoch").get<std::int64_t>(),
-                      .view = answer.fields.at("view").get<std::int64_t>()};
-  for (const nlohmann::json& slice : answer.fields.at("slices"))
-    status.slices.push_back({.slice = slice.at("slice").get<int>(),
-                             .version = slice.at("version").get<std::int64_t>(),
-                             .applied = slice.at("applied").get<std::vector<std::int64_t>>(),
-                             .cuts = slice.at("cuts").get<std::vector<std::int64_t>>()});
-  return status;
 }
 
 void put_fetched(FetchedModel& model, const Slice& slice, const nlohmann::json& info,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "parallel/servers/client/ticket.h"
+#include "parallel/servers/server/status_message.h"
 #include "parallel/servers/slices/slice.h"
 #include "parallel/servers/slices/slice_places.h"
 #include "parallel/servers/view.h"
@@ -24,20 +25,6 @@ struct FetchedTensor {
 struct FetchedModel {
   std::vector<FetchedTensor> tensors;
   std::vector<std::int64_t> applied = {};  // by shard: clocks that are in all slices
-};
-
-struct SliceStatus {
-  int slice = 0;
-  std::int64_t version = 0;
-  std::vector<std::int64_t> applied = {};  // by shard: clocks
-  std::vector<std::int64_t> cuts = {};
-};
-
-struct ServerStatus {
-  std::string server;  // its id
-  std::int64_t epoch = 0;
-  std::int64_t view = 0;                 // version that it goes by
-  std::vector<SliceStatus> slices = {};  // that it holds
 };
 
 // An answer of every server. It begins anew when the servers change.
@@ -87,7 +74,8 @@ struct SlicePlacement {
   View view;
   std::vector<int> owner;  // by slice: index into view.servers; empty: nobody serves
 };
-SlicePlacement placement_of(const View& view, const std::vector<ServedTensor>& tensors, const std::vector<Slice>& slices);
+SlicePlacement placement_of(const View& view, const std::vector<ServedTensor>& tensors,
+                            const std::vector<Slice>& slices);
 
 struct AddressedRequest {
   int server = 0;
@@ -100,11 +88,6 @@ Message message_of(const Request& request, std::uint64_t id, std::int64_t epoch)
 
 // Without a copy where they lie one after the other.
 Payload join(std::span<const Payload> parts);
-
-// The part of a payload that belongs to each slice of an answer. An Error where sizes and payload disagree.
-std::vector<std::span<const std::byte>> parts_of(const Message& answer, std::size_t slices);
-
-ServerStatus status_from(const Message& answer, const std::string& server);
 
 // Writes a fetched slice to its place. `info` is its entry in the answer.
 void put_fetched(FetchedModel& model, const Slice& slice, const nlohmann::json& info, std::span<const std::byte> bytes);

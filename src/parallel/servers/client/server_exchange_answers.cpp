@@ -8,6 +8,7 @@
 
 #include "parallel/servers/client/server_exchange.h"
 #include "parallel/servers/slices/gradient_codec.h"
+#include "parallel/servers/wire/payload_parts.h"
 
 namespace trifold {
 namespace {
@@ -100,7 +101,7 @@ void ServerExchange::take_slices(Flight& flight, const Message& answer) {
   Request& request = flight.request;
   const bool pull = request.kind == MessageKind::pull;
   const nlohmann::json& slices = answer.fields.at("slices");
-  const std::vector<std::span<const std::byte>> parts = parts_of(answer, slices.size());
+  const std::vector<Payload> parts = payload_parts(answer, slices.size());
   std::vector<std::int64_t> oldest(slices.size());
   if (pull) oldest = answer.fields.at("oldest").get<std::vector<std::int64_t>>();
   if (oldest.size() != slices.size()) fail_runtime("{} clocks of {} slices", oldest.size(), slices.size());
@@ -122,15 +123,12 @@ void ServerExchange::take_slices(Flight& flight, const Message& answer) {
     std::erase_if(request.work, [&](const SliceWork&) { return answered[at++]; });
   };
   const auto take = [&](std::size_t i, int slice, const SliceWork& item) {
-    if (request.relay != nullptr) {
-      const auto offset = static_cast<std::size_t>(parts[i].data() - answer.payload.bytes().data());
-      return request.relay->pulled(request, slice, answer.payload.part(offset, parts[i].size()), oldest[i]);
-    }
+    if (request.relay != nullptr) return request.relay->pulled(request, slice, parts[i], oldest[i]);
     if (!pull) {
-      put_fetched(*request.fetched, options_.slices[static_cast<std::size_t>(slice)], slices[i], parts[i]);
+      put_fetched(*request.fetched, options_.slices[static_cast<std::size_t>(slice)], slices[i], parts[i].bytes());
       return board_.answer(item.ticket);
     }
-    decode(parts[i], item.into);
+    decode(parts[i].bytes(), item.into);
     board_.answer_pull(item.ticket, std::max<std::int64_t>(0, request.clock - oldest[i]));
   };
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -150,7 +148,7 @@ void ServerExchange::take_slices(Flight& flight, const Message& answer) {
 
 void ServerExchange::take_status(Flight& flight, const Message& answer) {
   StatusRound& round = *flight.request.status;
-  round.answers.push_back(status_from(answer, server_id(flight.server)));
+  round.answers.push_back(status_from(answer));
   if (round.answers.size() < placement_->view.servers.size()) return;
   const ServerTicket ticket = round.ticket;
   std::erase(status_rounds_, flight.request.status);

@@ -18,6 +18,7 @@ constexpr int kMostAtOnce = 256;
 ClusterManager::ClusterManager(Args args)
     : args_(std::move(args)),
       nodes_(args_.participation, args_.backup),
+      peers_(args_.mailbox),
       shards_(static_cast<std::size_t>(args_.participation.shards)) {
   if (const auto entry = args_.registry->get(kViewName)) {
     view_revision_ = entry->revision;

@@ -20,6 +20,7 @@
 
 #include "parallel/servers/manager/node_reports.h"
 #include "parallel/servers/manager/view_rules.h"
+#include "parallel/servers/member_peers.h"
 #include "parallel/servers/participation.h"
 #include "parallel/servers/registry/registry.h"
 #include "parallel/servers/registry/registry_service.h"
@@ -124,7 +125,6 @@ class ClusterManager {
   void reconsider();
   void begin_change(std::vector<MemberInfo> servers);
   void ask_for_status();
-  PeerId peer_of(const MemberInfo& server);
   void take_status(const Message& message);
   bool all_reported() const;
   LastKeepers last_keepers(const ServedEpoch& served) const;
@@ -144,7 +144,7 @@ class ClusterManager {
   std::map<std::string, ServerReport> statuses_;  // of this epoch's servers, until it is settled
   std::set<std::string> safe_;                    // those whose slices have replicas, after that
   Clock::time_point asked_ = {};
-  std::map<std::string, PeerId> peers_;             // servers, by address
+  MemberPeers peers_;                               // servers
   std::optional<Clock::time_point> lonely_since_;   // without workers
   std::optional<Clock::time_point> lacking_since_;  // without servers, or some slice's state
   bool warned_ = false;                             // that the registry does not answer

@@ -8,6 +8,7 @@
 #include "core/counted.h"
 #include "core/error.h"
 #include "parallel/servers/manager/cluster_manager.h"
+#include "parallel/servers/server/status_message.h"
 #include "parallel/servers/slices/slice_places.h"
 
 namespace trifold {
@@ -121,30 +122,23 @@ void ClusterManager::ask_for_status() {
   const View view = this->view();
   for (const MemberInfo& server : view.servers) {
     if (view.settled ? safe_.contains(server.id) : statuses_.contains(server.id)) continue;
-    args_.mailbox->send(peer_of(server), {.kind = MessageKind::status, .fields = {{"id", 0}}});
+    args_.mailbox->send(peers_.of(server), {.kind = MessageKind::status, .fields = {{"id", 0}}});
   }
-}
-
-PeerId ClusterManager::peer_of(const MemberInfo& server) {
-  const auto [peer, added] = peers_.try_emplace(server.address, 0);
-  if (added) peer->second = args_.mailbox->connect(server.address, server.public_key);
-  return peer->second;
 }
 
 void ClusterManager::take_status(const Message& message) {
   const View view = this->view();
-  if (message.fields.at("epoch").get<std::int64_t>() != view.epoch) return;
+  ServerStatus status = status_from(message);
+  if (status.epoch != view.epoch) return;
   if (view.settled) {
-    if (message.fields.value("safe", false)) safe_.insert(message.fields.at("server").get<std::string>());
+    if (status.safe) safe_.insert(status.server);
     return;
   }
-  ServerReport report{.ids = message.fields.at("ids").get<std::vector<std::string>>()};
-  for (const nlohmann::json& slice : message.fields.at("slices")) {
-    const int number = slice.at("slice");
-    if (number < 0 || number >= static_cast<int>(args_.layout.slices.size())) continue;  // of another model
-    report.held[number] = {.epoch = slice.at("epoch"), .version = slice.at("version")};
-  }
-  statuses_.insert_or_assign(message.fields.at("server").get<std::string>(), std::move(report));
+  ServerReport report{.ids = std::move(status.ids)};
+  for (const SliceStatus& slice : status.slices)
+    if (slice.slice >= 0 && slice.slice < static_cast<int>(args_.layout.slices.size()))  // else of another model
+      report.held[slice.slice] = {.epoch = slice.epoch, .version = slice.version};
+  statuses_.insert_or_assign(status.server, std::move(report));
 }
 
 bool ClusterManager::all_reported() const {
@@ -221,7 +215,7 @@ void ClusterManager::send_releases() {
   told_release_ = clock;
   told_at_ = Clock::now();
   for (const MemberInfo& server : view.servers)
-    args_.mailbox->send(peer_of(server),
+    args_.mailbox->send(peers_.of(server),
                         {.kind = MessageKind::release, .fields = {{"cut", clock}, {"leader", args_.self.id}}});
 }
 

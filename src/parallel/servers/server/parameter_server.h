@@ -3,7 +3,6 @@
 // A push is answered when the values contain it and the replica has them; workers send it again until then.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -11,17 +10,22 @@
 #include <unordered_map>
 #include <vector>
 
+#include "parallel/servers/member_peers.h"
+#include "parallel/servers/server/early_requests.h"
+#include "parallel/servers/server/held_states.h"
+#include "parallel/servers/server/missing_slices.h"
+#include "parallel/servers/server/owed_answers.h"
 #include "parallel/servers/server/replica_keeper.h"
 #include "parallel/servers/server/round_protocol.h"
 #include "parallel/servers/server/served_slice.h"
 #include "parallel/servers/server/state_message.h"
-#include "parallel/servers/slices/gradient_codec.h"
 #include "parallel/servers/slices/slice_places.h"
 #include "parallel/servers/view.h"
-#include "parallel/servers/wire/byte_pool.h"
 #include "parallel/servers/wire/mailbox.h"
 
 namespace trifold {
+
+struct ServerStatus;  // status_message.h
 
 class ParameterServer {
  public:
@@ -63,81 +67,38 @@ class ParameterServer {
   const Counts& counts() const { return counts_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  // --- views
+  void start_serving(const View& view);
+  void stop_serving();
+  void begin_rounds();
+  void own(int slice, SliceState state);
+  PeerId peer_named(const std::string& member);
+  bool safe() const;
+  ServerStatus status() const;
 
-  // Whom a slice still owes an answer.
-  struct OwedPush {
-    std::uint64_t push = 0;  // of pushes_
-    int shard = 0;
-    std::int64_t clock = 0;
-    std::int64_t version = -1;  // that contains it; -1: none yet
-  };
-  struct OwedPull {
-    PeerId from = 0;
-    std::uint64_t id = 0;
-    std::int64_t clock = 0;
-  };
-  struct Owned {
-    ServedSlice slice;
-    std::vector<OwedPush> pushes = {};
-    std::vector<OwedPull> pulls = {};
-  };
-  struct Push {
-    PeerId from = 0;
-    std::uint64_t id = 0;
-    int left = 0;  // slices of it that are not safe yet
-    bool late = false;
-  };
-
-  // A request by a view that has not come here yet, or for slices that are still on their way.
-  struct Early {
-    Received request;
-    std::int64_t epoch = 0;
-  };
-
-  // Pushes of a worker that are safe, by their ids.
-  struct SafePushes {
-    std::vector<std::uint64_t> ids = {};
-    std::vector<std::uint64_t> late = {};
-  };
-  struct ReadyPull {
-    std::int64_t clock = 0;
-    std::vector<int> slices = {};
-
-    auto operator<=>(const ReadyPull&) const = default;
-  };
-
+  // --- messages
   void handle_request(const Received& received);
   void take(const Received& received);
   void take_push(const Received& received);
-  bool take_push_of_slice(const Received& received, std::uint64_t key, int slice, SlicePush push);
+  bool take_push_of_slice(const Received& received, std::uint64_t push, int slice, SlicePush pushed);
   void take_pull(const Received& received);
+  void take_release(const Message& message);
   void take_fetch(const Received& received);
-  void take_replicas(const Received& received);
   void take_fetched(const Message& message);
-  void answer_status(const Received& received);
-
-  void stop_serving();
-  void start_serving(const View& view);
-  void own(int slice, SliceState state);
-  void fetch_missing();
-  PeerId peer_of(const MemberInfo& member);
-  const SliceState* find_state(int slice, std::int64_t cut) const;
-  void begin_choices();
-  void follow_choices();
-  void changed(int slice);
-  void settle_pushes(int slice);
-  void settle_pulls(int slice);
-  void send_answers();
-  void send_ready_pulls();
-  std::vector<Message> pull_answers(const ReadyPull& ready) const;  // without ids
+  void take_replicas(const Received& received);
   void refuse(const Received& received, const char* code, const std::string& why);
   bool of_this_epoch(const Received& received);
   bool all_here(const Received& request, const std::vector<int>& slices);
   void wait(const Received& request, std::int64_t epoch);
   void take_early();
-  void forget_spare_copies();
-  bool safe() const;
+
+  // --- slices
+  const ServedSlice& served(int slice) const { return owned_.at(slice); }
+  const SliceState* find_state(int slice, std::int64_t cut) const;
+  std::int64_t safe_version(int slice) const;
+  void follow_rounds();
+  void changed(int slice);
+  void send_due();
 
   Args args_;
   std::int64_t version_ = 0;
@@ -147,22 +108,15 @@ class ParameterServer {
   View view_;
   std::vector<SlicePlace> places_;
   int self_ = -1;  // among the view's servers
-  std::unordered_map<int, Owned> owned_;
-  std::map<int, SliceState> held_;      // of others, or ours until the view is settled
-  std::map<int, std::string> missing_;  // slices we own, by who has them
-  Clock::time_point asked_ = {};
-  std::vector<Early> early_;
-  std::size_t early_bytes_ = 0;  // of their payloads
-  std::size_t early_room_ = 0;
-  std::map<std::uint64_t, Push> pushes_;
-  std::uint64_t next_push_ = 1;
-  std::map<std::pair<PeerId, std::uint64_t>, ReadyPull> ready_pulls_;
-  std::map<PeerId, SafePushes> safe_pushes_;
+  MemberPeers peers_;
+  std::unordered_map<int, ServedSlice> owned_;
+  HeldStates held_;
+  MissingSlices missing_;
+  EarlyRequests early_;
+  OwedAnswers owed_;
   int unsent_ = 0;  // messages since what is due was sent
-  BytePool pool_;   // of answers
   std::unique_ptr<ReplicaKeeper> replication_;
   std::unique_ptr<RoundProtocol> rounds_;  // where the rule chooses among whole models
-  std::map<std::string, PeerId> peers_;    // by address
   Counts counts_;
 };
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "parallel/servers/registry/local_registry.h"
+#include "parallel/servers/server/status_message.h"
 
 namespace trifold {
 namespace {
@@ -139,9 +140,8 @@ TEST_F(ClusterManagerTest, SaysWhenAllSlicesHaveTheirReplicas) {
     if (question && question->message.kind == MessageKind::status) {
       EXPECT_FALSE(written().safe);
       ++asked;
-      server.send(question->from,
-                  {.kind = MessageKind::status_answer,
-                   .fields = {{"id", 0}, {"server", "s1"}, {"epoch", asked == 1 ? 2 : 3}, {"safe", asked > 2}}});
+      const ServerStatus status{.server = "s1", .epoch = asked == 1 ? 2 : 3, .safe = asked > 2};
+      server.send(question->from, message_of(status, 0));
     }
     return written().safe;
   }));
@@ -200,12 +200,11 @@ TEST_F(ClusterManagerTest, WaitsForServersThatMayComeBack) {
   EXPECT_TRUE(comes([&] {
     const auto question = server.receive(1ms);
     if (question && question->message.kind == MessageKind::status)
-      server.send(question->from, {.kind = MessageKind::status_answer,
-                                   .fields = {{"id", 0},
-                                              {"server", "s2"},
-                                              {"ids", {"s1", "s2"}},
-                                              {"epoch", written().epoch},
-                                              {"slices", {{{"slice", 0}, {"epoch", 3}, {"version", 21}}}}}});
+      server.send(question->from, message_of(ServerStatus{.server = "s2",
+                                                          .ids = {"s1", "s2"},
+                                                          .epoch = written().epoch,
+                                                          .slices = {{.slice = 0, .epoch = 3, .version = 21}}},
+                                             0));
     const View now = written();
     return now.settled && now.epoch == 4;
   }));

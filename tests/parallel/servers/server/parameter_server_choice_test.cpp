@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "parallel/servers/server/parameter_server.h"
+#include "parallel/servers/slices/gradient_codec.h"
 
 namespace trifold {
 namespace {
