@@ -11,6 +11,7 @@
 #include "runtime/train/parallel_model.h"
 #include "support/folding.h"
 #include "support/networks.h"
+#include "support/schedules.h"
 
 namespace trifold::test {
 namespace {
@@ -23,37 +24,32 @@ void PrintTo(const NamedPlan& plan, std::ostream* out) {
   *out << plan.name;
 }
 
-PlanConfig pipeline(const std::string& schedule, std::int64_t chunks = 1) {
-  return {.pp = 2, .schedule = schedule, .micro_batches = 4, .chunks = chunks};
-}
-
 // Images by rows: 2 and 3 ranks have equal parts of them, 4 have not.
 PlanConfig rows(std::int64_t ranks) {
   return {.tp = ranks, .split = {{"*", "rows"}}};
 }
 
 std::vector<NamedPlan> plans() {
-  return {{"dp2", {.dp = 2}},
-          {"dp4", {.dp = 4}},
-          {"dp2_in_buckets", {.dp = 2, .bucket_bytes = 300}},
-          {"tp2", {.tp = 2}},
-          {"tp2_rows", rows(2)},
-          {"tp3_rows", rows(3)},
-          {"tp4_rows", rows(4)},
-          {"tp4_blocks", {.tp = 4, .split = {{"*", "none"}, {"fc", "blocks"}}}},
-          {"pp2_gpipe", pipeline("gpipe")},
-          {"pp2_1f1b", pipeline("1f1b")},
-          {"pp2_interleaved", pipeline("interleaved", 2)},
-          {"pp2_zero_bubble", pipeline("zero-bubble")},
-          {"pp4_1f1b", {.pp = 4, .micro_batches = 4}},
-          {"dp2_tp2", {.dp = 2, .tp = 2}},
-          {"dp2_pp2", {.dp = 2, .pp = 2, .micro_batches = 2}},
-          {"tp2_pp2", {.tp = 2, .pp = 2, .micro_batches = 4}},
-          {"dp2_tp2_rows", {.dp = 2, .tp = 2, .split = {{"*", "rows"}}}},
-          {"tp2_pp2_rows", {.tp = 2, .pp = 2, .micro_batches = 4, .split = {{"*", "rows"}}}},
-          {"dp2_zero1", {.dp = 2, .zero = 1, .bucket_bytes = 300}},
-          {"dp2_zero2", {.dp = 2, .zero = 2, .bucket_bytes = 300}},
-          {"dp2_pp2_zero3", {.dp = 2, .pp = 2, .micro_batches = 2, .zero = 3, .bucket_bytes = 300}}};
+  std::vector<NamedPlan> list = {
+      {"dp2", {.dp = 2}},
+      {"dp4", {.dp = 4}},
+      {"dp2_in_buckets", {.dp = 2, .bucket_bytes = 300}},
+      {"tp2", {.tp = 2}},
+      {"tp2_rows", rows(2)},
+      {"tp3_rows", rows(3)},
+      {"tp4_rows", rows(4)},
+      {"tp4_blocks", {.tp = 4, .split = {{"*", "none"}, {"fc", "blocks"}}}},
+      {"pp4_1f1b", {.pp = 4, .micro_batches = 4}},
+      {"dp2_tp2", {.dp = 2, .tp = 2}},
+      {"dp2_pp2", {.dp = 2, .pp = 2, .micro_batches = 2}},
+      {"tp2_pp2", {.tp = 2, .pp = 2, .micro_batches = 4}},
+      {"dp2_tp2_rows", {.dp = 2, .tp = 2, .split = {{"*", "rows"}}}},
+      {"tp2_pp2_rows", {.tp = 2, .pp = 2, .micro_batches = 4, .split = {{"*", "rows"}}}},
+      {"dp2_zero1", {.dp = 2, .zero = 1, .bucket_bytes = 300}},
+      {"dp2_zero2", {.dp = 2, .zero = 2, .bucket_bytes = 300}},
+      {"dp2_pp2_zero3", {.dp = 2, .pp = 2, .micro_batches = 2, .zero = 3, .bucket_bytes = 300}}};
+  for (const PlanConfig& plan : folding_plans_of_schedules(2)) list.push_back({test_name(plan), plan});
+  return list;
 }
 
 std::vector<std::pair<std::string, FieldValue>> conv3x3(std::int64_t out) {

@@ -102,17 +102,15 @@ TEST(RandomJobs, HaveEveryLayerAndEveryAxis) {
                            "zero 1",
                            "zero 2",
                            "zero 3",
-                           "schedule \"gpipe\"",
-                           "schedule \"1f1b\"",
-                           "schedule \"interleaved\"",
-                           "schedule \"zero-bubble\"",
-                           "schedule \"zero-bubble-h2\"",
                            "by out_channels",
                            "by in_channels",
                            "by groups",
                            "by rows",
                            "by blocks"})
     EXPECT_GT(seen[what], 0) << what;
+  for (const PipelineSchedule& schedule : pipeline_schedules())
+    EXPECT_EQ(seen[fmt::format("schedule \"{}\"", schedule.name)] > 0, !schedule.updates_every_micro_batch)
+        << schedule.name;
 }
 
 TEST(RandomJobs, AreTheSameForTheSameSeed) {

@@ -96,8 +96,11 @@ class PlanDrawer {
   }
 
   void draw_pipeline() {
-    plan_["schedule"] =
-        chunks_ > 1 ? "interleaved" : dice_.pick<std::string>({"gpipe", "1f1b", "zero-bubble", "zero-bubble-h2"});
+    std::vector<std::string> schedules;  // that compute the step of one model
+    for (const PipelineSchedule& schedule : pipeline_schedules())
+      if (schedule.has_chunks == (chunks_ > 1) && !schedule.updates_every_micro_batch)
+        schedules.emplace_back(schedule.name);
+    plan_["schedule"] = dice_.pick(schedules);
     if (chunks_ > 1) plan_["chunks"] = chunks_;
     if (dice_.chance(0.3))
       plan_["recompute"] = "all";

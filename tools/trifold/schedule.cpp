@@ -14,13 +14,13 @@ namespace trifold {
 namespace {
 
 struct ScheduleCommand {
-  std::string name = "1f1b";
+  std::string name{kDefaultSchedule};
   Pipeline pipeline{.stages = 4, .micro_batches = 8};
   std::vector<double> costs = {1, 1, 1};
   std::filesystem::path svg;
 
   void run() {
-    pipeline.kind = parse_pipeline_schedule(name);
+    pipeline.schedule = &pipeline_schedule(name);
     const StageCost cost{costs[0], costs[1], costs[2]};
     const Timeline timeline = play(pipeline, std::vector<StageCost>(static_cast<std::size_t>(pipeline.stages), cost));
     const double unit = std::min({cost.forward, cost.input_gradient, cost.weight_gradient}) / pipeline.chunks;
@@ -29,7 +29,7 @@ struct ScheduleCommand {
                100 * timeline.bubble() / (1 + timeline.bubble()));
     fmt::print("held: {} micro-batches{} by stages 0 to {}\n", fmt::join(timeline.held, ", "),
                pipeline.chunks > 1 ? " of a chunk" : "", pipeline.stages - 1);
-    if (pipeline.updates_every_micro_batch()) print_staleness();
+    if (pipeline.schedule->updates_every_micro_batch) print_staleness();
     if (svg.empty()) return;
     write_file_atomically(svg, to_svg(timeline, pipeline));
     fmt::print("drawn in {}\n", svg.string());
@@ -50,15 +50,21 @@ void add_schedule_command(CLI::App& app) {
   auto command = std::make_shared<ScheduleCommand>();
   CLI::App* sub =
       app.add_subcommand("schedule", "shows the order of a pipeline's work: trifold schedule 1f1b --stages 4");
-  sub->add_option("name", command->name, "gpipe, 1f1b, interleaved, zero-bubble, zero-bubble-h2 or pipedream");
+  sub->add_option("name", command->name, fmt::format("one of the schedules below (default {})", kDefaultSchedule));
   sub->add_option("--stages", command->pipeline.stages, "pipeline stages (default 4)");
   sub->add_option("--micro-batches", command->pipeline.micro_batches, "parts of a batch (default 8)");
-  sub->add_option("--chunks", command->pipeline.chunks, "chunks of layers a stage, for interleaved (default 1)");
+  sub->add_option(
+      "--chunks", command->pipeline.chunks,
+      fmt::format("chunks of layers per stage, for {} (default 1)", fmt::join(chunked_schedule_names(), " or ")));
   sub->add_option("--costs", command->costs, "of forward, input gradient, weight gradient (default 1,1,1)")
       ->delimiter(',')
       ->expected(3)
       ->check(CLI::PositiveNumber);
   sub->add_option("--svg", command->svg, "draws it into this file");
+  std::string list = "Schedules:";
+  for (const PipelineSchedule& schedule : pipeline_schedules())
+    list += fmt::format("\n  {:<16}{}", schedule.name, schedule.help);
+  sub->footer(list);
   sub->callback([command] { command->run(); });
 }
 

@@ -35,8 +35,9 @@ std::vector<std::string> split_list(std::string_view text) {
 std::vector<Override> undivided(const Job& job) {
   std::vector<Override> settings;
   for (const char* text : {"plan.dp=1", "plan.tp=1", "plan.pp=1", "plan.micro_batches=1", "plan.chunks=1",
-                           "plan.zero=0", "plan.schedule=1f1b", "plan.stages=auto", "plan.recompute=none"})
+                           "plan.zero=0", "plan.stages=auto", "plan.recompute=none"})
     settings.push_back(parse_set(text));
+  settings.push_back(parse_set(fmt::format("plan.schedule={}", kDefaultSchedule)));
   if (job.plan.servers)
     for (const char* text : {R"(plan.sync={"type": "allreduce"})", "data.shard=batch"})
       settings.push_back(parse_set(text));
@@ -115,7 +116,7 @@ BatchParts check_alone(Job& job, std::int64_t asked_group, const ModelOptions& o
 }  // namespace
 
 std::int64_t default_micro_batches(const Job& job) {
-  const std::int64_t round = job.plan.schedule == "interleaved" ? job.plan.pp : 1;
+  const std::int64_t round = pipeline_schedule(job.plan.schedule).in_rounds ? job.plan.pp : 1;
   const std::int64_t most = 2 * job.plan.pp;
   for (std::int64_t count = most; count >= round; count -= round)
     if (job.train.batch % (job.train.accumulate * job.plan.dp * count) == 0) return count;

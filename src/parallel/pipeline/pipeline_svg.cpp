@@ -98,8 +98,7 @@ class Picture {
   void add_head() {
     const std::string chunks = pipeline_.chunks > 1 ? fmt::format(", {} chunks a stage", pipeline_.chunks) : "";
     add(R"(<text class="title" x="{:g}" y="30">{}: {} stages, {} micro-batches{}</text>)", kGap * 2,
-        pipeline_schedule_names()[static_cast<std::size_t>(pipeline_.kind)], pipeline_.stages, pipeline_.micro_batches,
-        chunks);
+        pipeline_.schedule->name, pipeline_.stages, pipeline_.micro_batches, chunks);
     add(R"(<text class="quiet" x="{:g}" y="52">bubble {:.1f} % of the work; at most {} micro-batches{} held</text>)",
         kGap * 2, 100 * timeline_.bubble(), fmt::join(timeline_.held, ", "), pipeline_.chunks > 1 ? " of a chunk" : "");
   }

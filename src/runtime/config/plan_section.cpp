@@ -9,8 +9,8 @@
 namespace trifold {
 namespace {
 
-Field axis(const char* name, const char* help) {
-  return {.name = name, .fallback = std::int64_t{1}, .minimum = 1, .help = help};
+Field axis(const char* name, std::string help) {
+  return {.name = name, .fallback = std::int64_t{1}, .minimum = 1, .help = std::move(help)};
 }
 
 bool is_device_name(const std::string& name) {
@@ -90,11 +90,12 @@ const NestedType& plan_section() {
                   axis("pp", "pipeline stages"),
                   {.name = "schedule",
                    .kind = FieldKind::choice,
-                   .fallback = std::string("1f1b"),
-                   .choices = {"gpipe", "1f1b", "interleaved", "zero-bubble", "zero-bubble-h2", "pipedream"},
+                   .fallback = std::string(kDefaultSchedule),
+                   .choices = pipeline_schedule_names(),
                    .help = "order of work in a pipeline"},
                   axis("micro_batches", "parts of a batch that flow through the pipeline"),
-                  axis("chunks", "runs of layers a stage has, with the interleaved schedule"),
+                  axis("chunks", fmt::format("runs of layers a stage has, with the {} schedule",
+                                             fmt::join(chunked_schedule_names(), " or "))),
                   {.name = "stages",
                    .kind = FieldKind::choice,
                    .fallback = std::string("auto"),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "parallel/data/gradient_sync.h"
+#include "parallel/pipeline/pipeline_schedule.h"
 #include "parallel/servers/server_sync.h"
 #include "runtime/config/json_source.h"
 #include "runtime/config/object_type.h"
@@ -34,7 +35,7 @@ struct PlanConfig {
   std::int64_t dp = 1;
   std::int64_t tp = 1;
   std::int64_t pp = 1;
-  std::string schedule = "1f1b";
+  std::string schedule{kDefaultSchedule};
   std::int64_t micro_batches = 1;
   std::int64_t chunks = 1;                  // of layers, a stage
   std::vector<std::int64_t> stages = {};    // layers a stage; empty: chosen

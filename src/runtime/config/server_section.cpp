@@ -376,9 +376,10 @@ void fit_to_servers(Job& job, const JsonNode& tree) {
   if (job.plan.zero > 0)
     fail_at(place_of_field(tree, {"plan", "zero"}),
             "workers of parameter servers hold whole models each, and share nothing out: set 'zero' to 0");
-  if (job.plan.schedule == "pipedream")
+  if (pipeline_schedule(job.plan.schedule).updates_every_micro_batch)
     fail_at(place_of_field(tree, {"plan", "schedule"}),
-            "pipedream updates on its own after every micro-batch, where parameter servers are to: use another");
+            "{} updates on its own after every micro-batch, where parameter servers are to: use another",
+            job.plan.schedule);
   check_optimizer(job, tree);
   fit_batch(job, tree);
 }

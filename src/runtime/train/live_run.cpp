@@ -9,8 +9,7 @@ namespace {
 
 std::string plan_text(const ParallelPlan& plan) {
   std::string text = to_string(plan.mesh);
-  if (plan.mesh.pipeline > 1)
-    text += fmt::format(", {}", pipeline_schedule_names()[static_cast<std::size_t>(plan.pipeline.kind)]);
+  if (plan.mesh.pipeline > 1) text += fmt::format(", {}", plan.pipeline.schedule->name);
   if (plan.pipeline.micro_batches > 1) text += fmt::format(", {} micro-batches", plan.pipeline.micro_batches);
   if (plan.zero > 0) text += fmt::format(", ZeRO {}", plan.zero);
   return text;

@@ -179,7 +179,7 @@ double ParallelModel::mean_class_weight(const Rank& rank, const Batch& batch, in
     mean.add(labels.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
   };
   const int micro_batches = plan_.pipeline.micro_batches;
-  const bool apart = plan_.pipeline.updates_every_micro_batch() && micro_batches > 1;
+  const bool apart = plan_.pipeline.schedule->updates_every_micro_batch && micro_batches > 1;
   if (!plan_.sync.local() && !apart) {
     add(0, static_cast<std::int64_t>(labels.size()));
   } else {
@@ -305,7 +305,7 @@ void ParallelModel::pipelined_step(Rank& rank, const Batch& batch, StepContext c
     program.run(action.work, slot, context);
     if (action.work == Work::forward) program.take_report();
     const bool made_gradients = action.work == Work::backward || action.work == Work::weight_gradient;
-    if (made_gradients && plan_.pipeline.updates_every_micro_batch()) {
+    if (made_gradients && plan_.pipeline.schedule->updates_every_micro_batch) {
       StepContext update = context;
       update.updates = (context.updates - 1) * plan_.pipeline.micro_batches + action.micro_batch + 1;
       program.update(update);
@@ -314,7 +314,7 @@ void ParallelModel::pipelined_step(Rank& rank, const Batch& batch, StepContext c
       rank.accumulated[chunk] = true;
     }
   }
-  if (plan_.pipeline.updates_every_micro_batch()) return;
+  if (plan_.pipeline.schedule->updates_every_micro_batch) return;
   for (std::size_t chunk = 0; chunk < rank.chunks.size(); ++chunk) {
     rank.works_on(chunk, plan_.pipeline.micro_batches - 1);
     rank.chunks[chunk]->training().update(context);
@@ -343,7 +343,7 @@ Executable::Report ParallelModel::finish_step() {
   }
   // Each replica's loss is the mean of its own samples.
   if (plan_.sync.local()) sum.loss /= plan_.mesh.data;
-  if (plan_.pipeline.updates_every_micro_batch()) sum.loss /= plan_.pipeline.micro_batches;
+  if (plan_.pipeline.schedule->updates_every_micro_batch) sum.loss /= plan_.pipeline.micro_batches;
   return sum;
 }
 

@@ -49,11 +49,11 @@ void check_optimizer(const Job& job, const ModelOptions& options, const Parallel
         job.file.string());
 }
 
-// Stages update on their own: none knows when the others do.
-void check_pipedream(const Job& job, const ModelOptions& options, const ParallelPlan& plan) {
-  if (parse_pipeline_schedule(job.plan.schedule) != PipelineSchedule::pipedream) return;
+// Stages that update after every micro-batch do so on their own: none knows when the others do.
+void check_updates_of_stages(const Job& job, const ModelOptions& options, const ParallelPlan& plan) {
+  if (!pipeline_schedule(job.plan.schedule).updates_every_micro_batch) return;
   const auto refuse = [&](const char* what, const char* remedy) {
-    fail_input("{}: plan.schedule: pipedream {}: {}", job.file.string(), what, remedy);
+    fail_input("{}: plan.schedule: {} {}: {}", job.file.string(), job.plan.schedule, what, remedy);
   };
   if (plan.mesh.pipeline == 1) refuse("is a pipeline's", "set plan.pp to 2 or more");
   if (plan.zero > 0) refuse("keeps whole weights for every micro-batch under way", "set plan.zero to 0");
@@ -66,7 +66,7 @@ void check_pipedream(const Job& job, const ModelOptions& options, const Parallel
 // Servers get each tensor's gradient, and that is all they know.
 void check_updates_elsewhere(const Job& job, const ModelOptions& options, const ParallelPlan& plan) {
   if (!options.updates_elsewhere) return;
-  const auto refuse = [&](const char* what, const char* remedy) {
+  const auto refuse = [&](std::string_view what, const char* remedy) {
     fail_input("{}: parameter servers {}: {}", job.file.string(), what, remedy);
   };
   if (uses_precision(job.model, options, DType::f16))
@@ -74,8 +74,9 @@ void check_updates_elsewhere(const Job& job, const ModelOptions& options, const 
   if (job.train.optimizer.clip_norm > 0) refuse("do not know the norm of all gradients", "set train.clip_norm to 0");
   if (plan.zero > 0) refuse("have the optimiser's state, which plan.zero divides", "set plan.zero to 0");
   if (plan.sync.local()) refuse("do the updates of a worker's replicas", "use another plan.sync than local_sgd");
-  if (plan.pipeline.updates_every_micro_batch())
-    refuse("update after whole batches, pipedream's stages after micro-batches", "use another plan.schedule");
+  if (plan.pipeline.schedule->updates_every_micro_batch)
+    refuse(fmt::format("update after whole batches, {}'s stages after micro-batches", plan.pipeline.schedule->name),
+           "use another plan.schedule");
 }
 
 // The last rule that matches a layer counts.
@@ -151,16 +152,16 @@ ParallelPlan make_parallel_plan(const Job& job, const ModelOptions& job_options,
   plan.bucket_bytes = static_cast<std::size_t>(job.plan.bucket_bytes);
   check_batch(job);
   check_optimizer(job, job_options, plan);
-  plan.pipeline = {.kind = parse_pipeline_schedule(job.plan.schedule),
+  plan.pipeline = {.schedule = &pipeline_schedule(job.plan.schedule),
                    .stages = plan.mesh.pipeline,
                    .micro_batches = static_cast<int>(job.train.accumulate * job.plan.micro_batches),
                    .chunks = static_cast<int>(job.plan.chunks)};
   if (plan.mesh.pipeline == 1) {
-    plan.pipeline.kind = PipelineSchedule::one_f_one_b;
+    plan.pipeline.schedule = &pipeline_schedule(kDefaultSchedule);
     plan.pipeline.chunks = 1;
   }
   check_pipeline(plan.pipeline);
-  check_pipedream(job, job_options, plan);
+  check_updates_of_stages(job, job_options, plan);
   check_updates_elsewhere(job, job_options, plan);
 
   plan.recomputes = recomputing_parts(job.plan.recompute, plan.pipeline);
@@ -210,8 +211,8 @@ std::vector<ModelOptions> ParallelPlan::rank_options(const ModelOptions& job_opt
     options.recomputes_stage = recomputes[static_cast<std::size_t>(options.part)];
     options.micro_batches = {.interleave = mesh.pipeline > 1,
                              .slots = mesh.pipeline > 1 ? actions.slots[static_cast<std::size_t>(chunk)] : 1,
-                             .splits_backward = mesh.pipeline > 1 && pipeline.splits_backward()};
-    options.updates_every_micro_batch = pipeline.updates_every_micro_batch();
+                             .splits_backward = mesh.pipeline > 1 && pipeline.schedule->splits_backward};
+    options.updates_every_micro_batch = pipeline.schedule->updates_every_micro_batch;
     chunks.push_back(std::move(options));
   }
   return chunks;

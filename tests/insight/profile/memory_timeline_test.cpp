@@ -10,6 +10,7 @@
 #include "insight/profile/profile.h"
 #include "support/folding.h"
 #include "support/networks.h"
+#include "support/schedules.h"
 
 namespace trifold::test {
 namespace {
@@ -23,17 +24,17 @@ Job job_with(const PlanConfig& plan) {
   return job;
 }
 
-const std::vector<PlanConfig> kMemoryPlans = {{},
-                                              {.micro_batches = 2},
-                                              {.dp = 2, .zero = 1},
-                                              {.dp = 2, .micro_batches = 2, .zero = 2},
-                                              {.dp = 2, .zero = 3},
-                                              {.tp = 2},
-                                              {.pp = 2, .micro_batches = 4},
-                                              {.pp = 2, .schedule = "gpipe", .micro_batches = 4},
-                                              {.pp = 2, .schedule = "zero-bubble", .micro_batches = 4},
-                                              {.pp = 2, .schedule = "interleaved", .micro_batches = 4, .chunks = 2},
-                                              {.pp = 2, .schedule = "pipedream", .micro_batches = 4}};
+std::vector<PlanConfig> memory_plans() {
+  std::vector<PlanConfig> plans = plans_of_schedules(2);
+  const std::vector<PlanConfig> others = {{},
+                                          {.micro_batches = 2},
+                                          {.dp = 2, .zero = 1},
+                                          {.dp = 2, .micro_batches = 2, .zero = 2},
+                                          {.dp = 2, .zero = 3},
+                                          {.tp = 2}};
+  plans.insert(plans.end(), others.begin(), others.end());
+  return plans;
+}
 
 const MemoryRegion& region_at(const MemoryTimeline& timeline, std::size_t offset) {
   return *std::ranges::find_if(timeline.regions, [&](const MemoryRegion& region) {
@@ -42,7 +43,7 @@ const MemoryRegion& region_at(const MemoryTimeline& timeline, std::size_t offset
 }
 
 TEST(MemoryTimeline, NoTwoOwnersShareAByte) {
-  for (const PlanConfig& plan : kMemoryPlans) {
+  for (const PlanConfig& plan : memory_plans()) {
     const Profile found = profile(job_with(plan), {.warmup = 0, .steps = 1});
     SCOPED_TRACE(::testing::Message() << plan.dp << plan.tp << plan.pp << ' ' << plan.schedule << " zero "
                                       << plan.zero);
@@ -69,7 +70,7 @@ TEST(MemoryTimeline, NoTwoOwnersShareAByte) {
 }
 
 TEST(MemoryTimeline, FillsEveryRegionAsFarAsThePlanSays) {
-  for (const PlanConfig& plan : kMemoryPlans) {
+  for (const PlanConfig& plan : memory_plans()) {
     const Job job = job_with(plan);
     const Profile found = profile(job, {.warmup = 0, .steps = 1});
     SCOPED_TRACE(::testing::Message() << plan.dp << plan.tp << plan.pp << ' ' << plan.schedule << " zero "

@@ -1,8 +1,13 @@
 #include "parallel/pipeline/pipeline_schedule.h"
 
+#include <algorithm>
+#include <functional>
+#include <map>
+
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "support/schedules.h"
 
 namespace trifold {
 namespace {
@@ -14,7 +19,7 @@ std::string order(const Pipeline& pipeline, int stage) {
 }
 
 TEST(Schedule, GpipeGoesForwardThenBackward) {
-  const Pipeline pipeline{.kind = PipelineSchedule::gpipe, .stages = 2, .micro_batches = 3};
+  const Pipeline pipeline{.schedule = &pipeline_schedule("gpipe"), .stages = 2, .micro_batches = 3};
   EXPECT_EQ(order(pipeline, 0), "F0 F1 F2 B0 B1 B2");
   EXPECT_EQ(order(pipeline, 1), "F0 F1 F2 B0 B1 B2");
 }
@@ -32,34 +37,54 @@ TEST(Schedule, FewerMicroBatchesThanStages) {
 }
 
 TEST(Schedule, InterleavedTakesRoundsThroughItsChunks) {
-  const Pipeline pipeline{.kind = PipelineSchedule::interleaved, .stages = 2, .micro_batches = 4, .chunks = 2};
+  const Pipeline pipeline{.schedule = &pipeline_schedule("interleaved"), .stages = 2, .micro_batches = 4, .chunks = 2};
   EXPECT_EQ(order(pipeline, 0), "F0 F1 F0.1 F1.1 F2 B0.1 F3 B1.1 F2.1 B0 F3.1 B1 B2.1 B3.1 B2 B3");
   EXPECT_EQ(order(pipeline, 1), "F0 F1 F0.1 B0.1 F1.1 B1.1 F2 B0 F3 B1 F2.1 B2.1 F3.1 B3.1 B2 B3");
 }
 
 TEST(Schedule, ZeroBubbleKeepsGradientsOfWeightsForTheEnd) {
-  const Pipeline pipeline{.kind = PipelineSchedule::zero_bubble_h1, .stages = 2, .micro_batches = 3};
+  const Pipeline pipeline{.schedule = &pipeline_schedule("zero-bubble"), .stages = 2, .micro_batches = 3};
   EXPECT_EQ(order(pipeline, 0), "F0 F1 b0 w0 F2 b1 w1 b2 w2");
   EXPECT_EQ(order(pipeline, 1), "F0 b0 F1 b1 w0 F2 b2 w1 w2");
 }
 
-TEST(Schedule, EveryStageDoesEachPartOnce) {
-  for (int kind = 0; kind < static_cast<int>(pipeline_schedule_names().size()); ++kind) {
-    Pipeline pipeline{.kind = static_cast<PipelineSchedule>(kind), .stages = 4, .micro_batches = 8};
-    if (pipeline.kind == PipelineSchedule::interleaved) pipeline.chunks = 3;
-    const int works = pipeline.splits_backward() ? 3 : 2;
+// Each chunk of each micro-batch: forward, then backward (whole, or input gradient before weight gradient).
+TEST(Schedule, EveryStageDoesEachPartOnceAndForwardBeforeBackward) {
+  for (const Pipeline& pipeline : test::pipelines_of_schedules())
     for (int stage = 0; stage < pipeline.stages; ++stage) {
-      const std::vector<Action> actions = actions_of(pipeline, stage);
-      EXPECT_EQ(std::ssize(actions), works * pipeline.micro_batches * pipeline.chunks);
-      for (std::size_t i = 0; i < actions.size(); ++i)
-        for (std::size_t j = 0; j < i; ++j) EXPECT_NE(actions[i], actions[j]) << pipeline_schedule_names()[kind];
+      SCOPED_TRACE(test::describe(pipeline) + ", stage " + std::to_string(stage));
+      std::map<std::pair<int, int>, std::vector<Work>> done;
+      for (const Action& action : actions_of(pipeline, stage))
+        done[{action.chunk, action.micro_batch}].push_back(action.work);
+      EXPECT_EQ(std::ssize(done), pipeline.chunks * pipeline.micro_batches);
+      const std::vector<Work> expected = pipeline.schedule->splits_backward
+                                             ? std::vector{Work::forward, Work::input_gradient, Work::weight_gradient}
+                                             : std::vector{Work::forward, Work::backward};
+      for (const auto& [part, works] : done) {
+        EXPECT_TRUE(part.first >= 0 && part.first < pipeline.chunks);
+        EXPECT_TRUE(part.second >= 0 && part.second < pipeline.micro_batches);
+        EXPECT_EQ(works, expected) << "chunk " << part.first << ", micro-batch " << part.second;
+      }
     }
+}
+
+TEST(Schedule, EveryOneIsFoundByItsNameAndExplained) {
+  for (const PipelineSchedule& schedule : pipeline_schedules()) {
+    EXPECT_EQ(&pipeline_schedule(schedule.name), &schedule);
+    EXPECT_FALSE(schedule.help.empty()) << schedule.name;
   }
 }
 
-TEST(Schedule, NamesAreParsed) {
-  for (std::size_t i = 0; i < pipeline_schedule_names().size(); ++i)
-    EXPECT_EQ(parse_pipeline_schedule(pipeline_schedule_names()[i]), static_cast<PipelineSchedule>(i));
+// Scripts and the schema show them in this order, whatever the order of their files.
+TEST(Schedule, AreListedInAFixedOrder) {
+  std::vector<std::string> names = pipeline_schedule_names();
+  const std::vector<std::string> first = {"gpipe", "1f1b", "interleaved", "zero-bubble", "zero-bubble-h2", "pipedream"};
+  std::erase_if(names, [&](const std::string& name) { return std::ranges::find(first, name) == first.end(); });
+  EXPECT_EQ(names, first);
+}
+
+TEST(Schedule, ANameIsTakenOnce) {
+  EXPECT_THROW(RegisterSchedule({.name = "gpipe", .position = 1000}), Error);
 }
 
 std::string refusal(const std::function<void()>& attempt) {
@@ -72,16 +97,18 @@ std::string refusal(const std::function<void()>& attempt) {
 }
 
 TEST(Schedule, RefusesWhatThereIsNot) {
-  EXPECT_EQ(refusal([] { parse_pipeline_schedule("2f2b"); }),
-            "there is no schedule '2f2b'; there are gpipe, 1f1b, interleaved, zero-bubble, zero-bubble-h2, pipedream");
+  EXPECT_EQ(refusal([] { pipeline_schedule("2f2b"); }),
+            "there is no schedule '2f2b'; there are " + fmt::format("{}", fmt::join(pipeline_schedule_names(), ", ")));
   EXPECT_EQ(refusal([] { check_pipeline({.stages = 2, .micro_batches = 2, .chunks = 2}); }),
-            "the schedule 1f1b has one chunk a stage, not 2; 'interleaved' has several");
-  EXPECT_EQ(refusal([] { check_pipeline({.kind = PipelineSchedule::interleaved, .stages = 4, .micro_batches = 4}); }),
-            "the schedule interleaved needs at least 2 chunks a stage; '1f1b' has one");
-  EXPECT_EQ(refusal([] {
-              check_pipeline({.kind = PipelineSchedule::interleaved, .stages = 4, .micro_batches = 6, .chunks = 2});
-            }),
-            "the schedule interleaved takes micro-batches in rounds of 4 stages: 6 do not divide, 8 would");
+            "the schedule 1f1b has one chunk per stage, not 2; 'interleaved' has several");
+  EXPECT_EQ(
+      refusal([] { check_pipeline({.schedule = &pipeline_schedule("interleaved"), .stages = 4, .micro_batches = 4}); }),
+      "the schedule interleaved needs at least 2 chunks per stage; '1f1b' has one");
+  EXPECT_EQ(
+      refusal([] {
+        check_pipeline({.schedule = &pipeline_schedule("interleaved"), .stages = 4, .micro_batches = 6, .chunks = 2});
+      }),
+      "the schedule interleaved takes micro-batches in rounds of 4 stages: 6 do not divide, 8 would");
   EXPECT_EQ(refusal([] { check_pipeline({.stages = 0}); }),
             "a pipeline has at least one stage, one micro-batch and one chunk, not 0, 1 and 1");
 }

@@ -56,10 +56,10 @@ std::string draw_even(const Pipeline& pipeline, const StageCost& cost = {}) {
 
 TEST(PipelineSvg, HasABoxForEveryPieceOfWorkAndNoneOverlap) {
   EXPECT_EQ(look_at(draw_even({.stages = 4, .micro_batches = 8})), "4 rows, 64 boxes\n");
-  EXPECT_EQ(look_at(draw_even({PipelineSchedule::gpipe, 3, 5})), "3 rows, 30 boxes\n");
-  EXPECT_EQ(look_at(draw_even({PipelineSchedule::zero_bubble_h1, 4, 8})), "4 rows, 96 boxes\n");
-  EXPECT_EQ(look_at(draw_even({PipelineSchedule::interleaved, 4, 8, 3})), "4 rows, 192 boxes\n");
-  EXPECT_EQ(look_at(draw_even({PipelineSchedule::pipedream, 1, 1})), "1 rows, 2 boxes\n");
+  EXPECT_EQ(look_at(draw_even({&pipeline_schedule("gpipe"), 3, 5})), "3 rows, 30 boxes\n");
+  EXPECT_EQ(look_at(draw_even({&pipeline_schedule("zero-bubble"), 4, 8})), "4 rows, 96 boxes\n");
+  EXPECT_EQ(look_at(draw_even({&pipeline_schedule("interleaved"), 4, 8, 3})), "4 rows, 192 boxes\n");
+  EXPECT_EQ(look_at(draw_even({&pipeline_schedule("pipedream"), 1, 1})), "1 rows, 2 boxes\n");
 }
 
 // Uneven stages, times that are no whole numbers, and so many micro-batches that boxes are slim.
@@ -76,7 +76,7 @@ TEST(PipelineSvg, SaysWhatItShows) {
         ">stage 1<", "<title>B1, 7 to 9</title>", ">forward<", ">backward<", ">waiting<", ">time<"})
     EXPECT_NE(svg.find(text), std::string::npos) << text;
   EXPECT_EQ(svg.find(">gradients of weights<"), std::string::npos) << "the legend has what is drawn";
-  EXPECT_NE(draw_even({PipelineSchedule::zero_bubble_h2, 2, 4}).find(">gradients of weights<"), std::string::npos);
+  EXPECT_NE(draw_even({&pipeline_schedule("zero-bubble-h2"), 2, 4}).find(">gradients of weights<"), std::string::npos);
 }
 
 }  // namespace

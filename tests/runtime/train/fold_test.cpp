@@ -11,6 +11,7 @@
 #include "runtime/train/parallel_model.h"
 #include "support/folding.h"
 #include "support/networks.h"
+#include "support/schedules.h"
 
 namespace trifold::test {
 namespace {
@@ -46,7 +47,7 @@ PlanConfig recomputing(PlanConfig plan) {
 }
 
 std::vector<NamedPlan> plans() {
-  return {
+  std::vector<NamedPlan> list = {
       {"dp2", {.dp = 2}},
       {"dp4", {.dp = 4}},
       {"dp2_accumulate", {.dp = 2}, 2},
@@ -57,18 +58,6 @@ std::vector<NamedPlan> plans() {
       {"tp3_rows", rows(3)},
       {"tp4_rows", rows(4)},
       {"tp4_blocks", blocks()},
-      {"pp2_gpipe", pipeline(2, "gpipe")},
-      {"pp2_1f1b", pipeline(2, "1f1b")},
-      {"pp3_gpipe", pipeline(3, "gpipe")},
-      {"pp3_1f1b", pipeline(3, "1f1b")},
-      {"pp4_gpipe", pipeline(4, "gpipe")},
-      {"pp4_1f1b", pipeline(4, "1f1b")},
-      {"pp2_interleaved", pipeline(2, "interleaved", 2)},
-      {"pp4_interleaved", pipeline(4, "interleaved", 2)},
-      {"pp2_zero_bubble", pipeline(2, "zero-bubble")},
-      {"pp3_zero_bubble", pipeline(3, "zero-bubble")},
-      {"pp4_zero_bubble", pipeline(4, "zero-bubble")},
-      {"pp4_zero_bubble_h2", pipeline(4, "zero-bubble-h2")},
       {"pp2_1f1b_recompute", recomputing(pipeline(2, "1f1b"))},
       {"pp3_gpipe_recompute", recomputing(pipeline(3, "gpipe"))},
       {"pp3_zero_bubble_recompute", recomputing(pipeline(3, "zero-bubble"))},
@@ -92,6 +81,9 @@ std::vector<NamedPlan> plans() {
       {"dp2_pp2", {.dp = 2, .pp = 2, .micro_batches = 2}},
       {"tp2_pp2", {.tp = 2, .pp = 2, .micro_batches = 4}},
       {"dp2_tp2_pp2", {.dp = 2, .tp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 2}}};
+  for (const std::int64_t stages : {2, 3, 4})
+    for (const PlanConfig& plan : folding_plans_of_schedules(stages)) list.push_back({test_name(plan), plan});
+  return list;
 }
 
 struct NamedNetwork {

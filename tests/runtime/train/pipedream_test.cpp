@@ -110,7 +110,7 @@ TEST(Pipedream, WeightsAreAsOldAsTheStagesAfter) {
   for (const int stages : {2, 4, 8})
     for (int stage = 0; stage < stages; ++stage) {
       const std::vector<int> staleness =
-          staleness_of({.kind = PipelineSchedule::pipedream, .stages = stages, .micro_batches = 16}, stage);
+          staleness_of({.schedule = &pipeline_schedule("pipedream"), .stages = stages, .micro_batches = 16}, stage);
       for (int micro = 0; micro < 16; ++micro)
         EXPECT_EQ(staleness[static_cast<std::size_t>(micro)], std::min(micro, stages - 1 - stage));
     }

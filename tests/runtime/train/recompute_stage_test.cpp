@@ -10,6 +10,7 @@
 #include "runtime/train/parallel_plan.h"
 #include "support/folding.h"
 #include "support/networks.h"
+#include "support/schedules.h"
 
 namespace trifold::test::recompute_stage {
 namespace {
@@ -39,23 +40,21 @@ PlanConfig every_stage_recomputes(PlanConfig plan) {
 }
 
 std::vector<NamedPlan> plans() {
-  return {{"single", {}},
-          {"accumulate", {}, 4},
-          {"dp2", {.dp = 2}},
-          {"tp2", {.tp = 2}},
-          {"tp2_rows", {.tp = 2, .split = {{"*", "rows"}}}},
-          {"gpipe", pipeline(2, "gpipe")},
-          {"1f1b", pipeline(3, "1f1b")},
-          {"1f1b_accumulate", {.pp = 2, .micro_batches = 2}, 2},
-          {"interleaved", pipeline(2, "interleaved", 2)},
-          {"zero_bubble", pipeline(3, "zero-bubble")},
-          {"zero_bubble_h2", pipeline(2, "zero-bubble-h2")},
-          {"pipedream", pipeline(3, "pipedream")},
-          {"dp2_zero3", {.dp = 2, .zero = 3, .bucket_bytes = 2000}},
-          {"dp2_pp2_zero3", {.dp = 2, .pp = 2, .micro_batches = 2, .zero = 3, .bucket_bytes = 2000}},
-          {"dp2_pp2_rows_zero_bubble",
-           {.dp = 2, .tp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 2, .split = {{"*", "rows"}}}},
-          {"dp2_tp2_pp2", {.dp = 2, .tp = 2, .pp = 2, .micro_batches = 2}}};
+  std::vector<NamedPlan> list = {
+      {"single", {}},
+      {"accumulate", {}, 4},
+      {"dp2", {.dp = 2}},
+      {"tp2", {.tp = 2}},
+      {"tp2_rows", {.tp = 2, .split = {{"*", "rows"}}}},
+      {"1f1b_accumulate", {.pp = 2, .micro_batches = 2}, 2},
+      {"dp2_zero3", {.dp = 2, .zero = 3, .bucket_bytes = 2000}},
+      {"dp2_pp2_zero3", {.dp = 2, .pp = 2, .micro_batches = 2, .zero = 3, .bucket_bytes = 2000}},
+      {"dp2_pp2_rows_zero_bubble",
+       {.dp = 2, .tp = 2, .pp = 2, .schedule = "zero-bubble", .micro_batches = 2, .split = {{"*", "rows"}}}},
+      {"dp2_tp2_pp2", {.dp = 2, .tp = 2, .pp = 2, .micro_batches = 2}}};
+  for (const std::int64_t stages : {2, 3})
+    for (const PlanConfig& plan : plans_of_schedules(stages)) list.push_back({test_name(plan), plan});
+  return list;
 }
 
 struct NamedNetwork {
