@@ -35,6 +35,17 @@ std::map<std::string, std::vector<float>> parameters_of(const ParallelModel& mod
 
 }  // namespace
 
+DataSource synthetic_source(const NetworkSpec& network, std::int64_t train_samples) {
+  DataSource source{.type = "synthetic",
+                    .input = {.channels = static_cast<int>(network.input[0]),
+                              .height = static_cast<int>(network.input[1]),
+                              .width = static_cast<int>(network.input[2])},
+                    .classes = static_cast<int>(network.classes)};
+  source.values.set("train_samples", train_samples);
+  complete(source);
+  return source;
+}
+
 Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptions& options) {
   Job job;
   job.name = "fold";

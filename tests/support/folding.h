@@ -27,6 +27,9 @@ struct FoldOptions {
   bool graphs = true;  // of GPUs
 };
 
+// Drawn images for the network to train on.
+DataSource synthetic_source(const NetworkSpec& network, std::int64_t train_samples);
+
 Job fold_job(const NetworkSpec& network, const PlanConfig& plan, const FoldOptions& options);
 // One step, on the samples that come after those of `step` others.
 double step_fold(ParallelModel& model, const Job& job, int step, double learning_rate);

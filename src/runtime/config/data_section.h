@@ -21,7 +21,7 @@ enum class ClassWeighting { none, balanced, listed };
 enum class AugmentOn { automatic, host, device };
 
 struct DataConfig {
-  DataSource source;  // its path is absolute; its input and classes are the model's (synthetic: data.classes)
+  DataSource source;
   Normalisation normalize;
   std::vector<Augmentation> augment;  // of training samples, in this order
   SampleOrder sampler = SampleOrder::shuffled;
@@ -30,9 +30,9 @@ struct DataConfig {
   Division division;                  // of samples among the shards of parameter servers
   int threads = 1;                    // that load ahead
   AugmentOn augment_on = AugmentOn::automatic;
-};
 
-bool operator==(const DataConfig& a, const DataConfig& b);
+  bool operator==(const DataConfig&) const = default;
+};
 
 const NestedType& data_section();
 

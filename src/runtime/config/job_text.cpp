@@ -56,35 +56,8 @@ Json data_json(const DataConfig& data) {
   const DataSource& source = data.source;
   Json json;
   json["type"] = source.type;
-  if (source.type == "synthetic") {
-    json["train_samples"] = source.synthetic.train_samples;
-    json["test_samples"] = source.synthetic.test_samples;
-    json["seed"] = source.seed;
-    json["classes"] = source.classes;
-  } else if (source.type == "synthetic_rows") {
-    const SyntheticRowsOptions& rows = source.synthetic_rows;
-    json["train_samples"] = rows.train_samples;
-    json["test_samples"] = rows.test_samples;
-    json["seed"] = source.seed;
-    json["informative"] = rows.informative;
-    json["redundant"] = rows.redundant;
-    json["clusters"] = rows.clusters;
-    json["separation"] = rows.separation;
-    json["flipped"] = rows.flipped;
-  } else {
-    json["path"] = source.path.string();
-  }
-  if (source.type == "image_folder") {
-    json["resize"] = source.image_folder.resize_shorter_px;
-    json["random_resized_crop"] = source.image_folder.random_resized_crop;
-    json["least_area"] = shortest(source.image_folder.least_area);
-  }
-  if (source.type == "csv") {
-    json["label_column"] = source.csv.label_column;
-    json["targets"] = source.csv.targets;
-    if (!source.csv.time_column.empty()) json["time_column"] = source.csv.time_column;
-    if (!source.csv.test_path.empty()) json["test_path"] = source.csv.test_path.string();
-  }
+  for (const Field& field : data_source_type(source.type).fields)
+    if (source.values.has(field.name)) json[field.name] = to_json(source.values.all().find(field.name)->second);
   json["normalize"] = {{"mean", to_json(data.normalize.mean)}, {"std", to_json(data.normalize.std)}};
   json["augment"] = Json::array();
   for (const Augmentation& step : data.augment) json["augment"].push_back(augment_json(step));

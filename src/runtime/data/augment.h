@@ -15,6 +15,8 @@ namespace trifold {
 struct Normalisation {
   std::vector<float> mean{};
   std::vector<float> std{};
+
+  bool operator==(const Normalisation&) const = default;
 };
 
 // What a job asks for, spelled out by channel and checked against the images. Errors name the job's fields.

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "runtime/data/file_bytes.h"
 #include "runtime/data/memory_images.h"
+#include "runtime/data/source.h"
 
 namespace trifold {
 
@@ -68,5 +69,27 @@ std::unique_ptr<Dataset> open_cifar(const std::filesystem::path& folder, Split s
   }
   return std::make_unique<MemoryImages>(std::move(content));
 }
+
+namespace {
+
+const RegisterSource register_cifar10({.name = "cifar10",
+                                       .help = "CIFAR-10, binary version",
+                                       .position = 20,
+                                       .fields = {path_field("folder with data_batch_1.bin etc.")},
+                                       .paths = {"path"},
+                                       .open = [](const DataSource& source, Split split) {
+                                         return open_cifar(source.values.text("path"), split, CifarKind::cifar10);
+                                       }});
+
+const RegisterSource register_cifar100({.name = "cifar100",
+                                        .help = "CIFAR-100, binary version",
+                                        .position = 30,
+                                        .fields = {path_field("folder with train.bin and test.bin")},
+                                        .paths = {"path"},
+                                        .open = [](const DataSource& source, Split split) {
+                                          return open_cifar(source.values.text("path"), split, CifarKind::cifar100);
+                                        }});
+
+}  // namespace
 
 }  // namespace trifold

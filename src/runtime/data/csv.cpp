@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "runtime/data/file_bytes.h"
+#include "runtime/data/source.h"
 
 namespace trifold {
 
@@ -299,5 +300,42 @@ std::unique_ptr<Dataset> open_csv(const std::filesystem::path& path, Split split
   }
   return std::make_unique<CsvRows>(std::move(table), file.string(), filled, std::max(options.targets, 0));
 }
+
+namespace {
+
+const RegisterSource register_csv(
+    {.name = "csv",
+     .help = "rows of numbers",
+     .position = 50,
+     .fields = {path_field("folder with train.csv and test.csv, or the file to train on"),
+                {.name = "label_column",
+                 .kind = FieldKind::text,
+                 .fallback = std::string(),
+                 .help = "name or number (from 0; negative: from the end); empty: the last"},
+                {.name = "targets",
+                 .fallback = std::int64_t{0},
+                 .minimum = 0,
+                 .maximum = kLargestExtent,
+                 .help = "no labels: the last so many columns are numbers to predict"},
+                {.name = "time_column",
+                 .kind = FieldKind::text,
+                 .optional = true,
+                 .help = "name or number of a column of times (numbers, or dates as 2024-02-29T23:59Z), which are no "
+                         "features: data.shard \"time\" divides by them"},
+                {.name = "test_path", .kind = FieldKind::text, .optional = true, .help = "the file to test on"}},
+     .second_forms = {{"label_column", {.name = "label_column"}}, {"time_column", {.name = "time_column"}}},
+     .paths = {"path", "test_path"},
+     .time_field = "time_column",
+     .only_on_host = "the rows of a csv are no bytes that a device could augment",
+     .open = [](const DataSource& source, Split split) {
+       const FieldValues& values = source.values;
+       CsvOptions options{.label_column = values.text("label_column"),
+                          .targets = static_cast<int>(values.integer("targets"))};
+       if (values.has("time_column")) options.time_column = values.text("time_column");
+       if (values.has("test_path")) options.test_path = values.text("test_path");
+       return open_csv(values.text("path"), split, source.input, options);
+     }});
+
+}  // namespace
 
 }  // namespace trifold

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "runtime/data/file_bytes.h"
 #include "runtime/data/memory_images.h"
+#include "runtime/data/source.h"
 
 namespace trifold {
 
@@ -140,5 +141,18 @@ std::unique_ptr<Dataset> open_idx(const std::filesystem::path& folder, Split spl
   content.origins = {{.first_sample = 0, .name = labels_path.string()}};
   return std::make_unique<MemoryImages>(std::move(content));
 }
+
+namespace {
+
+const RegisterSource register_idx({.name = "idx",
+                                   .help = "MNIST and its relatives",
+                                   .position = 10,
+                                   .fields = {path_field("folder with train-images-idx3-ubyte[.gz] etc.")},
+                                   .paths = {"path"},
+                                   .open = [](const DataSource& source, Split split) {
+                                     return open_idx(source.values.text("path"), split);
+                                   }});
+
+}  // namespace
 
 }  // namespace trifold

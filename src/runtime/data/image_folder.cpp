@@ -9,6 +9,7 @@
 #include "runtime/data/file_bytes.h"
 #include "runtime/data/image.h"
 #include "runtime/data/resample.h"
+#include "runtime/data/source.h"
 
 namespace trifold {
 
@@ -139,5 +140,38 @@ std::unique_ptr<Dataset> open_image_folder(const fs::path& root, Split split, co
   }
   return std::make_unique<ImageFolder>(std::move(content));
 }
+
+namespace {
+
+const RegisterSource register_image_folder(
+    {.name = "image_folder",
+     .help = "JPEG and PNG files",
+     .position = 40,
+     .fields = {path_field("folder with train/<class>/*.jpg and test/<class>/*.jpg"),
+                {.name = "resize",
+                 .fallback = std::int64_t{0},
+                 .minimum = 0,
+                 .maximum = kLargestExtent,
+                 .help = "shorter side before the centre crop; 0: as little as it needs"},
+                {.name = "random_resized_crop",
+                 .kind = FieldKind::boolean,
+                 .fallback = false,
+                 .help = "train on a random part of the picture"},
+                {.name = "least_area",
+                 .kind = FieldKind::number,
+                 .fallback = 0.08,
+                 .minimum = 0.001,
+                 .maximum = 1,
+                 .help = "the smallest such part"}},
+     .paths = {"path"},
+     .open = [](const DataSource& source, Split split) {
+       const FieldValues& values = source.values;
+       return open_image_folder(values.text("path"), split, source.input,
+                                {.resize_shorter_px = static_cast<int>(values.integer("resize")),
+                                 .random_resized_crop = values.boolean("random_resized_crop"),
+                                 .least_area = static_cast<float>(values.number("least_area"))});
+     }});
+
+}  // namespace
 
 }  // namespace trifold

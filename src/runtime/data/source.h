@@ -1,37 +1,69 @@
-// Where a job's data comes from, and how it is opened. The configuration fills a DataSource in; which sources exist is
-// known here alone.
+// Where a job's data comes from. Every source is one file of this folder, which registers it under its JSON name with
+// its fields, its checks and how to open it; nothing else needs to know of it.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "runtime/data/csv.h"
+#include "core/fields.h"
 #include "runtime/data/dataset.h"
-#include "runtime/data/image_folder.h"
-#include "runtime/data/synthetic.h"
-#include "runtime/data/synthetic_rows.h"
 
 namespace trifold {
 
+// What a job asks for.
 struct DataSource {
-  std::string type{};            // one of data_source_types()
-  std::filesystem::path path{};  // a folder (csv: or a file); not used by those that are drawn
-  ImageShape input{};            // what the model reads
-  int classes = 0;               // of the model; 0: as many as the source has, labels unchecked
-  std::uint64_t seed = 0;        // for "synthetic" and "synthetic_rows"
-  ImageFolderOptions image_folder{};
-  CsvOptions csv{};
-  SyntheticOptions synthetic{};
-  SyntheticRowsOptions synthetic_rows{};
+  std::string type{};    // the name of a DataSourceType
+  FieldValues values{};  // of its fields; paths are absolute
+  ImageShape input{};    // what the model reads; zeros: any shape
+  int classes = 0;       // of the model; 0: as many as the source has, labels unchecked
+
+  bool operator==(const DataSource&) const = default;
 };
 
-const std::vector<std::string>& data_source_types();
+// A source's fields do not fit the model. The caller adds the place in the file.
+struct SourceError {
+  std::string message;
+  std::string field = {};  // that is to blame; empty: the source as a whole
+};
 
-// Opens a split. Images that do not have the shape of the model's input (zeros: any shape), and labels beyond its
-// classes, are refused.
+struct DataSourceType {
+  std::string name;
+  std::string help;  // one line
+  int position = 0;  // in lists of sources, which go by this and then by name
+  Fields fields;
+  std::map<std::string, Field> second_forms = {};  // a field of that name may also be this; integers are kept as texts
+  std::vector<std::string> paths = {};  // text fields that are paths, relative to the file they are written in
+  std::string time_field = {};          // that says when samples were taken, if it is given; empty: they have no times
+  std::string only_on_host = {};        // why no device can augment and normalise its samples; empty: one can
+
+  // Checks the fields against the model, and sets those whose default depends on it. Throws SourceError.
+  void (*complete)(DataSource& source) = nullptr;
+  std::unique_ptr<Dataset> (*open)(const DataSource& source, Split split) = nullptr;
+};
+
+// At namespace scope in the source's file.
+struct RegisterSource {
+  explicit RegisterSource(DataSourceType type);
+};
+
+// Limits of fields.
+inline constexpr double kMostDrawnSamples = 1e8;
+inline constexpr double kLargestExtent = 65536;  // pixels per side, columns, features
+
+Field path_field(const char* help);  // "path"
+
+std::vector<const DataSourceType*> data_source_types();  // in the order of lists
+std::vector<std::string> data_source_names();
+const DataSourceType& data_source_type(std::string_view name);  // an input error lists the names
+
+// Sets the fields that are not given and checks all against the model. Throws SourceError.
+void complete(DataSource& source);
+
+// Opens a split. Images that do not have the shape of the model's input, and labels beyond its classes, are refused.
 std::unique_ptr<Dataset> open_dataset(const DataSource& source, Split split);
 
 }  // namespace trifold

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "runtime/data/memory_images.h"
+#include "runtime/data/source.h"
 
 namespace trifold {
 
@@ -228,5 +229,52 @@ std::unique_ptr<Dataset> open_synthetic(const ImageShape& shape, int classes, st
   });
   return std::make_unique<MemoryImages>(std::move(content));
 }
+
+namespace {
+
+// A model may have more classes than the data.
+void complete_synthetic(DataSource& source) {
+  const bool given = source.values.has("classes");
+  const std::int64_t classes = given ? source.values.integer("classes") : source.classes;
+  if (classes > source.classes)
+    throw SourceError{fmt::format("the model has {} classes, fewer than the {} of its data", source.classes, classes),
+                      "classes"};
+  if (classes < 2)
+    throw SourceError{
+        fmt::format("the synthetic set has at least 2 classes and the model {}; set 'classes' of the model", classes)};
+  if (classes > kMostSyntheticClasses)
+    throw SourceError{fmt::format("the synthetic set has at most {} classes and the model {}; set 'classes' here",
+                                  kMostSyntheticClasses, classes)};
+  source.values.set("classes", classes);
+}
+
+const RegisterSource register_synthetic({.name = "synthetic",
+                                         .help = "drawn from a seed, no download",
+                                         .position = 60,
+                                         .fields = {{.name = "train_samples",
+                                                     .fallback = SyntheticOptions().train_samples,
+                                                     .minimum = 1,
+                                                     .maximum = kMostDrawnSamples},
+                                                    {.name = "test_samples",
+                                                     .fallback = SyntheticOptions().test_samples,
+                                                     .minimum = 1,
+                                                     .maximum = kMostDrawnSamples},
+                                                    {.name = "seed", .fallback = std::int64_t{1}, .minimum = 0},
+                                                    {.name = "classes",
+                                                     .optional = true,
+                                                     .minimum = 2,
+                                                     .maximum = kMostSyntheticClasses,
+                                                     .help = "default: the model's"}},
+                                         .complete = complete_synthetic,
+                                         .open = [](const DataSource& source, Split split) {
+                                           const FieldValues& values = source.values;
+                                           return open_synthetic(
+                                               source.input, static_cast<int>(values.integer("classes")),
+                                               static_cast<std::uint64_t>(values.integer("seed")), split,
+                                               {.train_samples = values.integer("train_samples"),
+                                                .test_samples = values.integer("test_samples")});
+                                         }});
+
+}  // namespace
 
 }  // namespace trifold

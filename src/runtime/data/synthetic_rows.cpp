@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "runtime/data/source.h"
 
 namespace trifold {
 
@@ -121,5 +122,50 @@ std::unique_ptr<Dataset> open_synthetic_rows(const ImageShape& shape, int classe
   rows->draw(samples, seed, options);
   return rows;
 }
+
+namespace {
+
+Field count_field(const char* name, std::int64_t fallback, double least, double most, const char* help = "") {
+  return {.name = name, .fallback = fallback, .minimum = least, .maximum = most, .help = help};
+}
+
+const RegisterSource register_synthetic_rows(
+    {.name = "synthetic_rows",
+     .help = "rows of numbers drawn from a seed, as scikit-learn's make_classification",
+     .position = 70,
+     .fields = {count_field("train_samples", SyntheticRowsOptions().train_samples, 1, kMostDrawnSamples),
+                count_field("test_samples", SyntheticRowsOptions().test_samples, 1, kMostDrawnSamples),
+                {.name = "seed", .fallback = std::int64_t{1}, .minimum = 0},
+                count_field("informative", SyntheticRowsOptions().informative, 1, kMostInformativeFeatures,
+                            "features that tell classes apart"),
+                count_field("redundant", SyntheticRowsOptions().redundant, 0, kLargestExtent,
+                            "features that are mixtures of those; the rest is noise"),
+                count_field("clusters", SyntheticRowsOptions().clusters, 1, kLargestExtent, "of samples, a class"),
+                {.name = "separation",
+                 .kind = FieldKind::number,
+                 .fallback = SyntheticRowsOptions().separation,
+                 .minimum = 0,
+                 .help = "of the clusters, in their deviations"},
+                {.name = "flipped",
+                 .kind = FieldKind::number,
+                 .fallback = SyntheticRowsOptions().flipped,
+                 .minimum = 0,
+                 .maximum = 1,
+                 .help = "share of samples with a label drawn at random"}},
+     .only_on_host = "rows of numbers are no bytes that a device could augment",
+     .open = [](const DataSource& source, Split split) {
+       const FieldValues& values = source.values;
+       return open_synthetic_rows(source.input, source.classes, static_cast<std::uint64_t>(values.integer("seed")),
+                                  split,
+                                  {.train_samples = values.integer("train_samples"),
+                                   .test_samples = values.integer("test_samples"),
+                                   .informative = static_cast<int>(values.integer("informative")),
+                                   .redundant = static_cast<int>(values.integer("redundant")),
+                                   .clusters = static_cast<int>(values.integer("clusters")),
+                                   .separation = values.number("separation"),
+                                   .flipped = values.number("flipped")});
+     }});
+
+}  // namespace
 
 }  // namespace trifold

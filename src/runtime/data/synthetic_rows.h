@@ -20,8 +20,6 @@ struct SyntheticRowsOptions {
   int clusters = 2;       // a class
   double separation = 1;  // half the side of the cube; a cluster's deviation is 1
   double flipped = 0.01;  // share of samples whose label is drawn anew
-
-  bool operator==(const SyntheticRowsOptions&) const = default;
 };
 
 // Rows fill `shape`, [features, 1, 1] say. Where clusters lie depends on the seed alone, and sample i on (seed, split,

@@ -17,10 +17,7 @@ namespace {
 
 Job profiled_job(const PlanConfig& plan) {
   Job job = fold_job(small_tutorial(), plan, {});
-  job.data.source.type = "synthetic";
-  job.data.source.input = {1, 12, 12};
-  job.data.source.classes = static_cast<int>(job.model.classes);
-  job.data.source.synthetic.train_samples = 64;
+  job.data.source = synthetic_source(job.model, 64);
   return job;
 }
 

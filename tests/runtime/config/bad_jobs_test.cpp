@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "layers/layer.h"
@@ -19,14 +21,27 @@ struct BadJob {
   std::string error;
 };
 
-// The table says "<every layer>" for the names of all layers, so that a new one need not be added there.
-std::string with_layers(std::string text) {
-  constexpr std::string_view kPlace = "<every layer>";
-  const std::size_t at = text.find(kPlace);
-  if (at == std::string::npos) return text;
-  std::string names;
-  for (const auto& [name, type] : layer_types()) names += (names.empty() ? "" : ", ") + name;
-  return text.replace(at, kPlace.size(), names);
+std::string listed(const std::vector<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// 'a', 'b' or 'c'
+std::string alternatives(const std::vector<std::string>& names) {
+  const std::vector<std::string> first(names.begin(), names.end() - 1);
+  return fmt::format("'{}' or '{}'", fmt::join(first, "', '"), names.back());
+}
+
+// The table has placeholders for the names of what registers itself, so that a new one need not be added there.
+std::string filled_in(std::string text) {
+  std::vector<std::string> layers;
+  for (const auto& [name, type] : layer_types()) layers.push_back(name);
+  const std::vector<std::pair<std::string_view, std::string>> places = {
+      {"<every layer>", listed(layers)},
+      {"<every source>", listed(data_source_names())},
+      {"<one of the sources>", alternatives(data_source_names())}};
+  for (const auto& [place, names] : places)
+    if (const std::size_t at = text.find(place); at != std::string::npos) text.replace(at, place.size(), names);
+  return text;
 }
 
 // Rows of "== name", the job's lines, "--", the error's line.
@@ -58,7 +73,7 @@ TEST(BadJobs, GetTheirSentence) {
       parse_job(row.text, "job.json");
       ADD_FAILURE() << "was accepted:\n" << row.text;
     } catch (const Error& error) {
-      EXPECT_EQ(error.what(), with_layers(row.error));
+      EXPECT_EQ(error.what(), filled_in(row.error));
       EXPECT_EQ(error.fault(), Fault::input);
       EXPECT_EQ(error.exit_code(), 2);
     }

@@ -100,9 +100,9 @@ TEST(Job, DataSectionIsReadAndItsPathIsRelativeToTheJob) {
                "augment": [{"type": "random_crop", "pad": 2}, {"type": "flip"}, {"type": "cutout", "size": 16}],
                "sampler": "balanced", "class_weights": [1, 2, 0.5], "threads": 2, "augment_on": "host"}})",
                             "/jobs/a/job.json");
-  EXPECT_EQ(job.data.source.path, "/jobs/a/rows");
-  EXPECT_EQ(job.data.source.csv.test_path, "/abs/test.csv");
-  EXPECT_EQ(job.data.source.csv.label_column, "-1");
+  EXPECT_EQ(job.data.source.values.text("path"), "/jobs/a/rows");
+  EXPECT_EQ(job.data.source.values.text("test_path"), "/abs/test.csv");
+  EXPECT_EQ(job.data.source.values.text("label_column"), "-1");
   EXPECT_EQ(job.data.normalize.mean, (std::vector<float>{0.1f, 0.2f, 0.3f}));
   ASSERT_EQ(job.data.augment.size(), 3u);
   EXPECT_EQ(std::get<RandomCrop>(job.data.augment[0]).padding_px, 2);
@@ -191,7 +191,7 @@ TEST(Job, WrongOverridesNameTheOption) {
 TEST(Job, APathFromTheCommandLineIsRelativeToTheCurrentFolder) {
   const Job job = parse_job(job_with_train("{}"), "/jobs/job.json",
                             std::vector<Override>{parse_set("data={\"type\": \"idx\", \"path\": \"mnist\"}")});
-  EXPECT_EQ(job.data.source.path, std::filesystem::current_path() / "mnist");
+  EXPECT_EQ(job.data.source.values.text("path"), std::filesystem::current_path() / "mnist");
 }
 
 TEST(Job, TheResolvedJobLoadsAsAnEqualJob) {
@@ -331,7 +331,7 @@ TEST(Job, EqualityNotices) {
   other.train.stop.minutes = 1;
   EXPECT_FALSE(other == job);
   other = job;
-  other.data.source.seed = 99;
+  other.data.source.values.set("seed", std::int64_t{99});
   EXPECT_FALSE(other == job);
   other = job;
   other.data.augment.emplace_back(Cutout{5});
