@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "runtime/data/file_bytes.h"
+#include "runtime/data/memory_rows.h"
 #include "runtime/data/source.h"
 
 namespace trifold {
@@ -112,49 +113,6 @@ bool take(std::string_view& text, std::string_view any_of) {
   text.remove_prefix(1);
   return true;
 }
-
-class CsvRows final : public Dataset {
- public:
-  CsvRows(CsvTable table, std::string name, const ImageShape& shape, int target_width)
-      : table_(std::move(table)), name_(std::move(name)), shape_(shape), target_width_(target_width) {
-    if (!table_.labels.empty()) classes_ = 1 + *std::max_element(table_.labels.begin(), table_.labels.end());
-  }
-
-  std::int64_t size() const override { return static_cast<std::int64_t>(table_.lines.size()); }
-  ImageShape image_shape() const override { return shape_; }
-  PixelType pixel_type() const override { return PixelType::f32; }
-  int classes() const override { return classes_; }
-  int label(std::int64_t index) const override {
-    return target_width_ > 0 ? 0 : table_.labels[static_cast<std::size_t>(index)];
-  }
-  int target_width() const override { return target_width_; }
-  bool has_times() const override { return !table_.times.empty(); }
-  double time(std::int64_t index) const override { return table_.times[static_cast<std::size_t>(index)]; }
-  std::string origin(std::int64_t index) const override {
-    return fmt::format("{}:{}", name_, table_.lines[static_cast<std::size_t>(index)]);
-  }
-
-  using Dataset::read_pixels;
-  void read_pixels(std::int64_t index, RandomSequence*, std::span<float> out) const override {
-    copy_row(table_.values, table_.features, index, out);
-  }
-  void read_targets(std::int64_t index, std::span<float> out) const override {
-    copy_row(table_.targets, target_width_, index, out);
-  }
-
- private:
-  void copy_row(const std::vector<float>& rows, int width, std::int64_t index, std::span<float> out) const {
-    TRIFOLD_CHECK(index >= 0 && index < size(), "sample {} of {}", index, size());
-    TRIFOLD_CHECK(out.size() == static_cast<std::size_t>(width), "{} values wanted of {}", out.size(), width);
-    std::copy_n(rows.data() + index * width, width, out.data());
-  }
-
-  CsvTable table_;
-  std::string name_;
-  ImageShape shape_;
-  int target_width_;
-  int classes_ = 0;
-};
 
 }  // namespace
 
@@ -298,7 +256,14 @@ std::unique_ptr<Dataset> open_csv(const std::filesystem::path& path, Split split
         "{}: {} feature columns cannot fill the model's input of {} ({} numbers); change model.input to [{}, 1, 1]",
         file.string(), table.features, to_string(filled), filled.elements(), table.features);
   }
-  return std::make_unique<CsvRows>(std::move(table), file.string(), filled, std::max(options.targets, 0));
+  MemoryRowsContent content{.shape = filled, .target_width = std::max(options.targets, 0), .name = file.string()};
+  if (!table.labels.empty()) content.classes = 1 + std::ranges::max(table.labels);
+  content.values = std::move(table.values);
+  content.labels = std::move(table.labels);
+  content.targets = std::move(table.targets);
+  content.times = std::move(table.times);
+  content.lines = std::move(table.lines);
+  return std::make_unique<MemoryRows>(std::move(content));
 }
 
 namespace {

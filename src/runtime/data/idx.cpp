@@ -137,7 +137,7 @@ std::unique_ptr<Dataset> open_idx(const std::filesystem::path& folder, Split spl
                    .width = static_cast<int>(images.extents[rank - 1])};
   content.classes = 1 + *std::max_element(labels.values.begin(), labels.values.end());
   content.pixels = std::move(images.values);
-  content.labels = std::move(labels.values);
+  content.labels.assign(labels.values.begin(), labels.values.end());
   content.origins = {{.first_sample = 0, .name = labels_path.string()}};
   return std::make_unique<MemoryImages>(std::move(content));
 }

@@ -17,7 +17,7 @@ struct MemoryImagesContent {
   ImageShape shape{};
   int classes = 0;
   std::vector<std::uint8_t> pixels{};  // [size, C, H, W]
-  std::vector<std::uint8_t> labels{};  // [size]
+  std::vector<int> labels{};           // [size]
   std::vector<ImageOrigin> origins{};  // by rising first_sample; at least one
 };
 

@@ -220,7 +220,7 @@ std::unique_ptr<Dataset> open_synthetic(const ImageShape& shape, int classes, st
   parallel_for(samples, [&](Range range) {
     for (std::int64_t i = range.begin; i < range.end; ++i) {
       const int label = static_cast<int>(i % classes);
-      content.labels[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(label);
+      content.labels[static_cast<std::size_t>(i)] = label;
       draw_synthetic(
           {.shape = shape, .seed = seed, .split = split, .index = i, .label = label},
           std::span(content.pixels)

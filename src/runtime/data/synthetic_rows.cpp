@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "runtime/data/memory_rows.h"
 #include "runtime/data/source.h"
 
 namespace trifold {
@@ -44,61 +45,25 @@ RowLayout draw_layout(int classes, std::uint64_t seed, const SyntheticRowsOption
   return layout;
 }
 
-class SyntheticRows final : public Dataset {
- public:
-  SyntheticRows(const ImageShape& shape, int classes, Split split) : shape_(shape), classes_(classes), split_(split) {}
-
-  std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
-  ImageShape image_shape() const override { return shape_; }
-  PixelType pixel_type() const override { return PixelType::f32; }
-  int classes() const override { return classes_; }
-  int label(std::int64_t index) const override { return labels_[static_cast<std::size_t>(index)]; }
-  std::string origin(std::int64_t) const override { return fmt::format("synthetic_rows {} set", name_of(split_)); }
-
-  using Dataset::read_pixels;
-  void read_pixels(std::int64_t index, RandomSequence*, std::span<float> out) const override {
-    TRIFOLD_CHECK(index >= 0 && index < size(), "sample {} of {}", index, size());
-    TRIFOLD_CHECK(static_cast<std::int64_t>(out.size()) == shape_.elements(), "{} values wanted of {}", out.size(),
-                  shape_.elements());
-    std::copy_n(values_.data() + index * shape_.elements(), out.size(), out.data());
+void draw_row(const RowLayout& layout, std::int64_t sample, const SyntheticRowsOptions& options, RandomSequence& random,
+              MemoryRowsContent& rows) {
+  int label = static_cast<int>(sample % rows.classes);
+  const auto cluster = static_cast<std::size_t>(
+      label + rows.classes * static_cast<int>(random.below(static_cast<std::uint32_t>(options.clusters))));
+  const std::size_t begin = rows.values.size();
+  for (const float centre : layout.centres[cluster]) rows.values.push_back(centre + random.normal());
+  for (const std::vector<float>& mixture : layout.mixtures) {
+    float sum = 0;
+    for (std::size_t feature = 0; feature < mixture.size(); ++feature)
+      sum += mixture[feature] * rows.values[begin + feature];
+    rows.values.push_back(sum);
   }
-
-  void draw(std::int64_t samples, std::uint64_t seed, const SyntheticRowsOptions& options) {
-    const RowLayout layout = draw_layout(classes_, seed, options);
-    values_.reserve(static_cast<std::size_t>(samples * shape_.elements()));
-    for (std::int64_t sample = 0; sample < samples; ++sample) {
-      RandomSequence random(seed, Purpose::synthetic, kRowStream + static_cast<std::uint32_t>(split_),
-                            static_cast<std::uint64_t>(sample));
-      draw_row(layout, sample, options, random);
-    }
-  }
-
- private:
-  void draw_row(const RowLayout& layout, std::int64_t sample, const SyntheticRowsOptions& options,
-                RandomSequence& random) {
-    int label = static_cast<int>(sample % classes_);
-    const auto cluster = static_cast<std::size_t>(
-        label + classes_ * static_cast<int>(random.below(static_cast<std::uint32_t>(options.clusters))));
-    const std::size_t begin = values_.size();
-    for (const float centre : layout.centres[cluster]) values_.push_back(centre + random.normal());
-    for (const std::vector<float>& mixture : layout.mixtures) {
-      float sum = 0;
-      for (std::size_t feature = 0; feature < mixture.size(); ++feature)
-        sum += mixture[feature] * values_[begin + feature];
-      values_.push_back(sum);
-    }
-    while (static_cast<std::int64_t>(values_.size() - begin) < shape_.elements()) values_.push_back(random.normal());
-    if (random.uniform() < static_cast<float>(options.flipped))
-      label = static_cast<int>(random.below(static_cast<std::uint32_t>(classes_)));
-    labels_.push_back(label);
-  }
-
-  ImageShape shape_;
-  int classes_;
-  Split split_;
-  std::vector<float> values_;  // [size, features]
-  std::vector<int> labels_;
-};
+  while (static_cast<std::int64_t>(rows.values.size() - begin) < rows.shape.elements())
+    rows.values.push_back(random.normal());
+  if (random.uniform() < static_cast<float>(options.flipped))
+    label = static_cast<int>(random.below(static_cast<std::uint32_t>(rows.classes)));
+  rows.labels.push_back(label);
+}
 
 }  // namespace
 
@@ -118,9 +83,16 @@ std::unique_ptr<Dataset> open_synthetic_rows(const ImageShape& shape, int classe
   if (samples < 1 || samples > kMostNumbers / shape.elements())
     fail_input("synthetic rows cannot be {} {} samples of {}; ask for 1 to {}", samples, name_of(split),
                to_string(shape), kMostNumbers / shape.elements());
-  auto rows = std::make_unique<SyntheticRows>(shape, classes, split);
-  rows->draw(samples, seed, options);
-  return rows;
+  MemoryRowsContent rows{
+      .shape = shape, .classes = classes, .name = fmt::format("synthetic_rows {} set", name_of(split))};
+  rows.values.reserve(static_cast<std::size_t>(samples * shape.elements()));
+  const RowLayout layout = draw_layout(classes, seed, options);
+  for (std::int64_t sample = 0; sample < samples; ++sample) {
+    RandomSequence random(seed, Purpose::synthetic, kRowStream + static_cast<std::uint32_t>(split),
+                          static_cast<std::uint64_t>(sample));
+    draw_row(layout, sample, options, random, rows);
+  }
+  return std::make_unique<MemoryRows>(std::move(rows));
 }
 
 namespace {

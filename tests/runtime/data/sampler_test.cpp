@@ -11,7 +11,7 @@ namespace {
 
 using testing::input_error;
 
-std::unique_ptr<Dataset> labelled(std::vector<std::uint8_t> labels, int classes) {
+std::unique_ptr<Dataset> labelled(std::vector<int> labels, int classes) {
   MemoryImagesContent content{
       .shape = {1, 1, 1}, .classes = classes, .pixels = {}, .labels = {}, .origins = {{0, "test"}}};
   content.pixels.resize(labels.size());
@@ -32,12 +32,12 @@ std::vector<std::int64_t> counting(std::size_t size) {
 }
 
 TEST(Sampler, SequentialCounts) {
-  const auto set = labelled(std::vector<std::uint8_t>(10), 1);
+  const auto set = labelled(std::vector<int>(10), 1);
   EXPECT_EQ(epoch_of({*set, SampleOrder::sequential, 1}, 3), counting(10));
 }
 
 TEST(Sampler, AnEpochIsAPermutationOfItsOwn) {
-  const auto set = labelled(std::vector<std::uint8_t>(1000), 1);
+  const auto set = labelled(std::vector<int>(1000), 1);
   const Sampler sampler(*set, SampleOrder::shuffled, 1);
   const auto first = epoch_of(sampler, 0);
   auto sorted = first;
@@ -50,7 +50,7 @@ TEST(Sampler, AnEpochIsAPermutationOfItsOwn) {
 }
 
 TEST(Sampler, EveryPermutationIsAsLikely) {
-  const auto set = labelled(std::vector<std::uint8_t>(4), 1);
+  const auto set = labelled(std::vector<int>(4), 1);
   Sampler sampler(*set, SampleOrder::shuffled, 5);
   std::vector<int> seen(256);
   std::vector<std::int64_t> indices(4);
@@ -66,7 +66,7 @@ TEST(Sampler, EveryPermutationIsAsLikely) {
 }
 
 TEST(Sampler, BalancedDrawsEveryClassEquallyOften) {
-  std::vector<std::uint8_t> labels(90, 0);
+  std::vector<int> labels(90, 0);
   labels.insert(labels.end(), 8, 1);
   labels.insert(labels.end(), 4, 3);  // class 2 has no samples
   const auto set = labelled(labels, 4);
