@@ -1,4 +1,5 @@
-// Writes an OpCase value by value and step by step. For op_cases.cpp and its families.
+// Writes an OpCase value by value and step by step. For the files op_cases_*.cpp, each of which registers the cases of
+// one family of ops.
 #pragma once
 
 #include <memory>
@@ -56,10 +57,9 @@ class OpCaseBuilder {
   OpCase case_;
 };
 
-// The families, each in a file of its own.
-void add_product_cases(std::vector<OpCase>& cases);  // conv2d, linear
-void add_batch_norm_cases(std::vector<OpCase>& cases);
-void add_image_cases(std::vector<OpCase>& cases);  // activation, pooling, dropout, add, concat, reorder, prepare
-void add_loss_cases(std::vector<OpCase>& cases);   // losses, log-softmax, optimisers
+// At namespace scope in the file of a family of ops: `add` appends the family's cases to op_cases().
+struct RegisterOpCases {
+  explicit RegisterOpCases(void (*add)(std::vector<OpCase>& cases));
+};
 
 }  // namespace trifold::test

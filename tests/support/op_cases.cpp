@@ -12,6 +12,13 @@
 namespace trifold::test {
 namespace {
 
+using AddCases = void (*)(std::vector<OpCase>& cases);
+
+std::vector<AddCases>& families() {
+  static std::vector<AddCases> registered;
+  return registered;
+}
+
 // 0 .. count - 1 in random order.
 std::vector<std::size_t> shuffled(std::size_t count, RandomSequence& random) {
   std::vector<std::size_t> order(count);
@@ -63,13 +70,14 @@ Layout layout_from_producer(const CaseValue& value, int block) {
 
 }  // namespace
 
+RegisterOpCases::RegisterOpCases(void (*add)(std::vector<OpCase>& cases)) {
+  families().push_back(add);
+}
+
 const std::vector<OpCase>& op_cases() {
   static const std::vector<OpCase> cases = [] {
     std::vector<OpCase> list;
-    add_product_cases(list);
-    add_batch_norm_cases(list);
-    add_image_cases(list);
-    add_loss_cases(list);
+    for (const AddCases add : families()) add(list);
     return list;
   }();
   return cases;

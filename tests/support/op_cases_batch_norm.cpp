@@ -136,8 +136,6 @@ OpCase spanning_case(const Shape& x_shape, int span, std::int64_t pixels = 0) {
   return b.build();
 }
 
-}  // namespace
-
 void add_batch_norm_cases(std::vector<OpCase>& cases) {
   const Fusion plain{"plain"};
   const Fusion fusions[] = {plain,
@@ -172,4 +170,7 @@ void add_batch_norm_cases(std::vector<OpCase>& cases) {
   cases.push_back(spanning_case({4, 16, 2, 4}, 1, 16));
 }
 
+const RegisterOpCases register_batch_norm_cases(add_batch_norm_cases);
+
+}  // namespace
 }  // namespace trifold::test

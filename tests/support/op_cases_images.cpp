@@ -205,8 +205,6 @@ OpCase prepare_case(const std::string& name, const Shape& shape, const std::vect
   return b.build();
 }
 
-}  // namespace
-
 void add_image_cases(std::vector<OpCase>& cases) {
   for (const Activation function : kActivations) {
     cases.push_back(activation_case(function, {3, 7, 5, 3}, Draw::spaced));
@@ -287,4 +285,7 @@ void add_image_cases(std::vector<OpCase>& cases) {
     cases.push_back(prepare_case(list.empty() ? "many_channels" : "many_channels_cropped", {2, 70, 3, 3}, list));
 }
 
+const RegisterOpCases register_image_cases(add_image_cases);
+
+}  // namespace
 }  // namespace trifold::test

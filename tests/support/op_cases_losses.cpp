@@ -174,8 +174,6 @@ OpCase accumulate_case() {
   return b.build();
 }
 
-}  // namespace
-
 void add_loss_cases(std::vector<OpCase>& cases) {
   cases.push_back(log_softmax_case({5, 10}, Draw::normal));
   cases.push_back(log_softmax_case({3, 37}, Draw::normal));
@@ -238,4 +236,7 @@ void add_loss_cases(std::vector<OpCase>& cases) {
   cases.push_back(accumulate_case());
 }
 
+const RegisterOpCases register_loss_cases(add_loss_cases);
+
+}  // namespace
 }  // namespace trifold::test

@@ -92,8 +92,6 @@ OpCase linear_case(const LinearCase& c) {
   return b.build();
 }
 
-}  // namespace
-
 void add_product_cases(std::vector<OpCase>& cases) {
   const ConvCase convs[] = {
       {"small_odd", {2, 3, 7, 5}, 4, {3, 3}, {.pad = {1, 1}}, true},
@@ -132,4 +130,7 @@ void add_product_cases(std::vector<OpCase>& cases) {
   for (const LinearCase& c : linears) cases.push_back(linear_case(c));
 }
 
+const RegisterOpCases register_product_cases(add_product_cases);
+
+}  // namespace
 }  // namespace trifold::test
