@@ -44,6 +44,13 @@ def as_pair(value):
     return tuple(value) if isinstance(value, list) else (value, value)
 
 
+class LayerNorm(nn.LayerNorm):
+    """Over the channels of each pixel, which PyTorch wants last."""
+
+    def forward(self, x):
+        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+
 class TorchNet(nn.Module):
     """The layers of a resolved job. `same_dropout`: draw the masks that Trifold draws (slow, for comparison)."""
 
@@ -86,6 +93,8 @@ class TorchNet(nn.Module):
         if kind == "batch_norm":
             norm = nn.BatchNorm2d if x.dim() == 4 else nn.BatchNorm1d
             return norm(x.shape[1], eps=layer["eps"], momentum=layer["momentum"])
+        if kind == "layer_norm":
+            return LayerNorm(x.shape[1], eps=layer["eps"])
         return None
 
     def run(self, index, layer, inputs, probe=False):
@@ -230,11 +239,11 @@ class Lars(torch.optim.Optimizer):
 
 
 def decay_groups(net, weight_decay, decay_bias):
-    """Trifold exempts biases and batch norm from weight decay unless decay_bias is set."""
+    """Trifold exempts biases and normalisation layers from weight decay unless decay_bias is set."""
     plain, exempt = [], []
     for module in net.made.values():
         for name, parameter in module.named_parameters():
-            is_weight = name == "weight" and not isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d))
+            is_weight = name == "weight" and not isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d, LayerNorm))
             (plain if is_weight or decay_bias else exempt).append(parameter)
     return [{"params": plain, "weight_decay": weight_decay, "exempt": False},
             {"params": exempt, "weight_decay": 0.0, "exempt": True}]
