@@ -2,7 +2,7 @@
 // Stages of a pipeline are bands; a split over tensor ranks is named in the box and has a colour at its right edge.
 const layerFamilies = [
   { name: "convolution", color: "var(--c0)", types: ["conv2d"] }, { name: "linear", color: "var(--c4)", types: ["linear"] },
-  { name: "normalisation", color: "var(--c2)", types: ["batch_norm"] },
+  { name: "normalisation", color: "var(--c2)", types: ["batch_norm", "layer_norm"] },
   { name: "activation", color: "var(--c1)", types: ["log_softmax"] },
   { name: "pooling", color: "var(--c5)", types: ["max_pool", "avg_pool", "global_avg_pool"] },
   { name: "join", color: "var(--c3)", types: ["add", "concat"] }, { name: "other", color: "var(--c7)", types: [] },
