@@ -14,6 +14,7 @@
 #include "kernels/ops/conv2d.h"
 #include "kernels/ops/dropout.h"
 #include "kernels/ops/halo.h"
+#include "kernels/ops/layer_norm.h"
 #include "kernels/ops/linear.h"
 #include "kernels/ops/loss.h"
 #include "kernels/ops/optimizer.h"
@@ -390,6 +391,39 @@ TEST(Optimizer, TakesOneLaunchHoweverManyTensors) {
     const std::uint64_t necessary = all.necessary + again * many.in[0].bytes() / kSectorBytes;
     EXPECT_LE(static_cast<double>(all.sectors), 1.1 * static_cast<double>(necessary)) << rule.name;
   }
+}
+
+// Images are read twice, for the sums over channels and for the result: the second time they are in the cache.
+TEST(LayerNorm, ReadsWholeSectorsTwice) {
+  if (!gpusim_client::available()) GTEST_SKIP() << "counted by the simulator only";
+  const std::int64_t places = 4 * 24 * 24;
+  const std::int64_t channels = 32;
+  const TensorDesc statistics{{4, 24 * 24}};
+  const TensorDesc parameters{{channels}};
+  for (const bool channels_last : {false, true})
+    for (const DType type : {DType::f32, DType::f16}) {
+      const Shape shape{4, channels, 24, 24};
+      const TensorDesc image{shape, type, layout_of(channels_last, shape)};
+      // A warp reads each parameter for its 32 places, or all of them for its place, 16 bytes a lane: half a sector
+      // where lanes have 8 channels each.
+      const std::int64_t of_parameter = places * channels / (!channels_last ? 32 : type == DType::f32 ? 8 : 4);
+      const auto expect = [&](const Case& each, std::int64_t images, std::int64_t of_statistics) {
+        SCOPED_TRACE(each.name + (channels_last ? " nhwc " : " nchw ") + name_of(type));
+        const Measured measured = measure(each);
+        const auto of_image = static_cast<std::int64_t>(image.bytes() / kSectorBytes);
+        const std::int64_t necessary = images * of_image + 2 * of_parameter + of_statistics;
+        EXPECT_LE(static_cast<double>(measured.sectors), 1.1 * static_cast<double>(necessary));
+        EXPECT_EQ(measured.conflicts, 0u);
+        EXPECT_EQ(measured.launches, 1u);
+      };
+      expect({"forward", make_op(LayerNormForward()), {image, parameters, parameters}, {image, statistics, statistics}},
+             3, 3 * places);
+      expect({"input gradient",
+              make_op(LayerNormBackwardInput()),
+              {image, image, statistics, statistics, parameters},
+              {image}},
+             5, 2 * places);
+    }
 }
 
 TEST(OwnConvolution, HasNoBankConflicts) {
