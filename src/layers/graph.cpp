@@ -6,10 +6,14 @@ namespace trifold {
 
 const char* name_of(Phase phase) {
   switch (phase) {
-    case Phase::forward: return "F";
-    case Phase::backward_input: return "B";
-    case Phase::backward_weight: return "W";
-    case Phase::update: return "U";
+    case Phase::forward:
+      return "F";
+    case Phase::backward_input:
+      return "B";
+    case Phase::backward_weight:
+      return "W";
+    case Phase::update:
+      return "U";
   }
   return "?";
 }

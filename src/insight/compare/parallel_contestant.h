@@ -9,9 +9,9 @@
 #include "insight/compare/gradients.h"
 #include "insight/compare/memory_use.h"
 #include "insight/compare/step_timeline.h"
+#include "insight/trace/trace_recorder.h"
 #include "insight/work/rank_work.h"
 #include "insight/work/traffic.h"
-#include "insight/trace/trace_recorder.h"
 #include "runtime/data/dataset.h"
 #include "runtime/train/parallel_model.h"
 

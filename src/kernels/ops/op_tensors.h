@@ -1,5 +1,5 @@
-// The tensors of one node, and the checks that an op's check_shapes() makes on them. A check that fails calls fail(), which
-// names the op; the caller of check_shapes() implements it.
+// The tensors of one node, and the checks that an op's check_shapes() makes on them. A check that fails calls fail(),
+// which names the op; the caller of check_shapes() implements it.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,7 @@ struct StepReport {
   std::int64_t steps_per_epoch = 0;
   double loss = 0;
   std::optional<double> accuracy = {};  // accuracies: 0 to 1; none for regression
-  double epoch_loss = 0;           // mean of this epoch so far
+  double epoch_loss = 0;                // mean of this epoch so far
   std::optional<double> epoch_accuracy = {};
   double learning_rate = 0;
   double images_per_s = 0;

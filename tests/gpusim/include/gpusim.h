@@ -9,8 +9,8 @@ extern "C" {
 
 // Errors found since the process began (or since gpusim_take_reports).
 int gpusim_report_count();
-// Copies the texts of all reports so far, one a line, into `text` (cut to `capacity`), forgets them, and returns how many
-// there were.
+// Copies the texts of all reports so far, one a line, into `text` (cut to `capacity`), forgets them, and returns how
+// many there were.
 int gpusim_take_reports(char* text, std::size_t capacity);
 
 // What a kernel launch did. Figures never vary: they depend on the kernel, its arguments and its data only.
@@ -19,14 +19,14 @@ struct GpusimLaunch {
   std::uint32_t grid[3];
   std::uint32_t block[3];
   std::uint64_t warp_instructions;
-  std::uint64_t lane_instructions;     // active lanes only
-  std::uint64_t divergent_branches;    // branches whose lanes went both ways
-  std::uint64_t global_read_bytes;     // asked for by active lanes
+  std::uint64_t lane_instructions;   // active lanes only
+  std::uint64_t divergent_branches;  // branches whose lanes went both ways
+  std::uint64_t global_read_bytes;   // asked for by active lanes
   std::uint64_t global_write_bytes;
-  std::uint64_t global_read_sectors;   // of 32 bytes, counted once for each warp instruction that touches them
+  std::uint64_t global_read_sectors;  // of 32 bytes, counted once for each warp instruction that touches them
   std::uint64_t global_write_sectors;
-  std::uint64_t shared_accesses;       // warp instructions on shared memory
-  std::uint64_t shared_conflicts;      // extra passes: (largest number of different words in one bank) - 1, summed
+  std::uint64_t shared_accesses;   // warp instructions on shared memory
+  std::uint64_t shared_conflicts;  // extra passes: (largest number of different words in one bank) - 1, summed
   std::uint64_t atomics;
 };
 

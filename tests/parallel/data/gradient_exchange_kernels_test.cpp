@@ -1,6 +1,4 @@
 // Compressed sums: what a step says and what it keeps for later is together what all ranks had to say.
-#include "kernels/ops/gradient_exchange.h"
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/backend.h"
+#include "kernels/ops/gradient_exchange.h"
 #include "parallel/rank_groups.h"
 
 namespace trifold {

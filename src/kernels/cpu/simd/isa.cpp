@@ -28,13 +28,18 @@ Isa active_isa() {
 
 const char* isa_name(Isa isa) {
   switch (isa) {
-    case Isa::avx512: return "avx512";
-    case Isa::avx2: return "avx2";
-    case Isa::generic: break;
+    case Isa::avx512:
+      return "avx512";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::generic:
+      break;
   }
   return "generic";
 }
 
-int simd_lanes() { return active_isa() == Isa::avx512 ? 16 : 8; }
+int simd_lanes() {
+  return active_isa() == Isa::avx512 ? 16 : 8;
+}
 
 }  // namespace trifold::cpu

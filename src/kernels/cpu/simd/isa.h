@@ -23,24 +23,37 @@ int simd_lanes();
 #endif
 
 #if defined(__x86_64__)
-#define TRIFOLD_DISPATCH(Table, accessor)                            \
-  namespace trifold::cpu {                                           \
-  namespace generic { extern const Table accessor##_table; }         \
-  namespace avx2 { extern const Table accessor##_table; }            \
-  namespace TRIFOLD_AVX512 { extern const Table accessor##_table; }  \
-  const Table& accessor() {                                          \
-    switch (active_isa()) {                                          \
-      case Isa::avx512: return TRIFOLD_AVX512::accessor##_table;     \
-      case Isa::avx2: return avx2::accessor##_table;                 \
-      case Isa::generic: break;                                      \
-    }                                                                \
-    return generic::accessor##_table;                                \
-  }                                                                  \
+#define TRIFOLD_DISPATCH(Table, accessor)        \
+  namespace trifold::cpu {                       \
+  namespace generic {                            \
+  extern const Table accessor##_table;           \
+  }                                              \
+  namespace avx2 {                               \
+  extern const Table accessor##_table;           \
+  }                                              \
+  namespace TRIFOLD_AVX512 {                     \
+  extern const Table accessor##_table;           \
+  }                                              \
+  const Table& accessor() {                      \
+    switch (active_isa()) {                      \
+      case Isa::avx512:                          \
+        return TRIFOLD_AVX512::accessor##_table; \
+      case Isa::avx2:                            \
+        return avx2::accessor##_table;           \
+      case Isa::generic:                         \
+        break;                                   \
+    }                                            \
+    return generic::accessor##_table;            \
+  }                                              \
   }
 #else
-#define TRIFOLD_DISPATCH(Table, accessor)                    \
-  namespace trifold::cpu {                                   \
-  namespace generic { extern const Table accessor##_table; } \
-  const Table& accessor() { return generic::accessor##_table; } \
+#define TRIFOLD_DISPATCH(Table, accessor) \
+  namespace trifold::cpu {                \
+  namespace generic {                     \
+  extern const Table accessor##_table;    \
+  }                                       \
+  const Table& accessor() {               \
+    return generic::accessor##_table;     \
+  }                                       \
   }
 #endif
