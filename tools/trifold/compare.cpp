@@ -16,6 +16,7 @@
 #include "insight/report/environment.h"
 #include "insight/report/report.h"
 #include "parallel/processes/launch.h"
+#include "parallel/servers/built.h"
 #include "runtime/checkpoint/atomic_file.h"
 
 namespace trifold {
@@ -41,6 +42,8 @@ struct CompareCommand {
     for (const std::string& text : set) settings.push_back(parse_set(text));
     if (!devices.empty()) settings.push_back(parse_set("plan.device=" + devices));
     const PlanList list = load_plans(file, std::move(settings), plans);
+    for (const ComparedPlan& plan : list.plans)
+      if (plan.job.plan.servers) require_servers(fmt::format("plan '{}'", plan.name));
     spdlog::set_level(spdlog::level::warn);  // what there is to know of the job was said once: not again for every plan
     const Job& job = list.plans[list.single].job;
     options.folder = open_folder(job.name);

@@ -1,5 +1,7 @@
 #include "job_arguments.h"
 
+#include "parallel/servers/built.h"
+
 namespace trifold {
 
 void JobArguments::declare(CLI::App& command) {
@@ -17,7 +19,9 @@ Job JobArguments::load() const {
   if (!devices.empty()) overrides.push_back(parse_set("plan.device=" + devices));
   if (!plan.empty())
     for (Override& part : parse_plan(plan)) overrides.push_back(std::move(part));
-  return load_job(file, overrides);
+  Job job = load_job(file, overrides);
+  if (job.plan.servers) require_servers(file + ": plan.sync");
+  return job;
 }
 
 }  // namespace trifold

@@ -16,11 +16,11 @@
 #include "parallel/rank_placement.h"
 #include "parallel/world.h"
 #include "run_observers.h"
-#include "runtime/cluster/cluster_host.h"
 #include "runtime/train/parallel_plan.h"
 #include "runtime/train/trainer.h"
 #include "supervise.h"
 #include "train_outcome.h"
+#include "train_with_servers.h"
 
 namespace trifold {
 namespace {
@@ -63,21 +63,10 @@ struct TrainCommand {
 
   void run_cluster(const Job& loaded) const {
     if (processes > 1) fail_input("--processes are ranks of one model; with parameter servers say --workers");
-    ClusterHostOptions cluster =
-        cluster_of_this_machine(loaded, std::filesystem::read_symlink("/proc/self/exe"), workers);
-    cluster.replacements = restarts;
-    if (!audit.empty())
-      for (auto* command : {&cluster.server_command, &cluster.worker_command})
-        command->insert(command->end(), {"--audit", audit});
     std::optional<LiveScreen> screen(std::in_place, live, end_by_signals());
-    ClusterHost host(loaded, cluster);
     RunObservers observers = observers_with(*screen);
-    TrainerOptions options = trainer_options(nullptr, observers);
-    options.make_learner = [&](const Job& checked, std::shared_ptr<const Dataset> train_set) {
-      return std::make_unique<ServedLearner>(checked, std::move(train_set), host);
-    };
-    const TrainingOutcome outcome = Trainer(loaded, options).run();
-    host.end();
+    const TrainingOutcome outcome = train_with_servers(
+        loaded, {.workers = workers, .replacements = restarts, .audit = audit}, trainer_options(nullptr, observers));
     screen.reset();
     tell_outcome(outcome, {.json = job.json, .report = !no_report});
   }

@@ -97,8 +97,8 @@ class Rounds {
   std::unique_ptr<Contestant> contestant(std::size_t index) const {
     const ComparedPlan& plan = weighted_[index];
     if (plan.job.plan.servers)
-      return std::make_unique<ServedContestant>(ServedContestantArgs{
-          .plan = plan, .data = data_, .cores = list_.cores, .steps = options_.steps, .program = options_.program});
+      return make_served_contestant(
+          {.plan = plan, .data = data_, .cores = list_.cores, .steps = options_.steps, .program = options_.program});
     return std::make_unique<ParallelContestant>(
         ContestantArgs{.plan = plan,
                        .data = data_,

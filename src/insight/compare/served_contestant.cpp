@@ -1,11 +1,58 @@
 #include "insight/compare/served_contestant.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "core/error.h"
+#include "runtime/cluster/cluster_host.h"
 #include "runtime/train/parallel_plan.h"
 
 namespace trifold {
+namespace {
+
+class ServedContestant final : public Contestant {
+ public:
+  explicit ServedContestant(ServedContestantArgs args);
+  ~ServedContestant() override;  // what was started ends
+
+  void take_turn(int steps) override;
+  void finish() override;
+
+  const ComparedPlan& plan() const override { return args_.plan; }
+  double images_per_s(std::size_t turn) const override { return turns_[turn].images / turns_[turn].seconds(); }
+  const std::vector<double>& losses() const override { return losses_; }
+  void describe(PlanResult& result, std::size_t turn) const override;
+
+ private:
+  class PausedCluster;
+  using Clock = std::chrono::steady_clock;
+  // By when workers' reports came: what all of them had done of the first step is where the time begins.
+  struct TimedTurn {
+    Clock::time_point begin = {};
+    Clock::time_point end = {};
+    double images = 0;
+
+    double seconds() const { return std::chrono::duration<double>(end - begin).count(); }
+  };
+
+  void start(std::int64_t first_pause);
+  std::map<int, ShardReport> step();  // by shard: what its worker reports
+  void add(const std::map<int, ShardReport>& reports, TimedTurn& turn);
+
+  const ServedContestantArgs args_;
+  Job job_;  // the plan's, with the threads that a worker has
+  std::unique_ptr<PausedCluster> cluster_;
+  std::unique_ptr<ServedLearner> learner_;
+  std::vector<TimedTurn> turns_;
+  std::vector<double> losses_;
+  ServedResult found_;  // bytes and staleness are sums as yet
+  std::int64_t timed_steps_ = 0;
+};
+
 // Workers do as many clocks as they are let, from the first one on.
 class ServedContestant::PausedCluster final : public ClusterSide {
  public:
@@ -116,6 +163,12 @@ void ServedContestant::describe(PlanResult& result, std::size_t turn) const {
   for (double& bytes : result.served->sent) bytes /= steps;
   for (double& bytes : result.served->received) bytes /= steps;
   result.served->mean_staleness /= steps;
+}
+
+}  // namespace
+
+std::unique_ptr<Contestant> make_served_contestant(ServedContestantArgs args) {
+  return std::make_unique<ServedContestant>(std::move(args));
 }
 
 }  // namespace trifold

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "cluster_arguments.h"
+#include "cluster/cluster_arguments.h"
 #include "commands.h"
 #include "core/counted.h"
 #include "core/error.h"

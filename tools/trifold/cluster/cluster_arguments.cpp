@@ -1,4 +1,4 @@
-#include "cluster_arguments.h"
+#include "cluster/cluster_arguments.h"
 
 #include <cstdlib>
 #include <fstream>

@@ -3,7 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "cluster_arguments.h"
+#include "cluster/cluster_arguments.h"
 #include "commands.h"
 #include "end_signals.h"
 #include "runtime/cluster/server_process.h"
