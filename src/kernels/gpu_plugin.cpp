@@ -11,12 +11,13 @@ namespace {
 
 constexpr const char* kLibrary = "libtrifold_cuda.so";
 
-// Beside the program, or one folder up (programs of the tests); TRIFOLD_GPU_PLUGIN names another.
+// Beside the program, one folder up (programs of the tests), or where it is installed; TRIFOLD_GPU_PLUGIN names
+// another.
 std::vector<std::filesystem::path> candidates() {
   if (const char* given = std::getenv("TRIFOLD_GPU_PLUGIN")) return {given};
   std::error_code ignored;
   const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  return {folder / kLibrary, folder.parent_path() / kLibrary, folder.parent_path() / "lib" / kLibrary};
+  return {folder / kLibrary, folder.parent_path() / kLibrary, folder / TRIFOLD_PLUGIN_FOLDER / kLibrary};
 }
 
 GpuSearch search() {
