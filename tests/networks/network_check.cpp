@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "networks/dice.h"
 #include "networks/local_server.h"
 #include "networks/node_check.h"
 #include "networks/plain_network.h"
