@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/config/job.h"
+#include "runtime/config/optimizer_types.h"
 
 namespace trifold {
 namespace {
@@ -81,23 +82,11 @@ Json data_json(const DataConfig& data) {
 }
 
 Json optimizer_json(const TrainConfig& train) {
-  const OptimizerArgs& args = train.optimizer;
+  const OptimizerType& type = optimizer_type(train.optimizer.kind);
   Json json;
-  json["type"] = name_of(args.kind);
+  json["type"] = type.name;
   json["lr"] = train.schedule.base_rate;
-  if (args.kind == OptimizerKind::adam || args.kind == OptimizerKind::adamw) {
-    json["beta1"] = args.beta1;
-    json["beta2"] = args.beta2;
-    json["eps"] = args.eps;
-  } else if (args.kind == OptimizerKind::adagrad) {
-    json["eps"] = args.eps;
-    json["initial_accumulator"] = args.initial_accumulator;
-  } else {
-    json["momentum"] = args.momentum;
-    json["nesterov"] = args.nesterov;
-  }
-  if (args.kind == OptimizerKind::lars) json["trust"] = args.trust;
-  json["weight_decay"] = args.weight_decay;
+  for (const OptimizerField& field : type.fields) json[field.field.name] = to_json(value_of(field, train.optimizer));
   json["decay_bias"] = train.decay_bias;
   return json;
 }

@@ -5,6 +5,7 @@
 
 #include "layers/layer.h"
 #include "runtime/config/job.h"
+#include "runtime/config/optimizer_types.h"
 
 namespace trifold {
 namespace {
@@ -198,9 +199,10 @@ void check_optimizer(const Job& job, const JsonNode& tree) {
   const OptimizerArgs& args = job.train.optimizer;
   const bool local = job.plan.servers->federated.has_value();  // clients hold whole models, and update them themselves
   if (local) return;
-  if (args.kind == OptimizerKind::lars)
+  if (const OptimizerType& type = optimizer_type(args.kind); type.needs_parameter_norms)
     fail_at(place_of_field(tree, {"train", "optimizer", "type"}),
-            "lars needs the norm of whole parameters, of which a parameter server sees slices: use another optimizer");
+            "{} needs the norm of whole parameters, of which a parameter server sees slices: use another optimizer",
+            type.name);
   if (args.clip_norm > 0)
     fail_at(place_of_field(tree, {"train", "clip_norm"}),
             "clip_norm needs the norm of all gradients, of which a parameter server sees slices: set it to 0");

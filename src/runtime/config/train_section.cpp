@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <tuple>
 
+#include "runtime/config/optimizer_types.h"
 #include "runtime/config/validate.h"
 
 namespace trifold {
 namespace {
 
 constexpr double kMostThreads = 4096;
-
-Field rate(double fallback) {
-  return {.name = "lr", .kind = FieldKind::number, .fallback = fallback, .minimum = 0, .help = "learning rate"};
-}
 
 Field number(const char* name, double fallback, double minimum, std::optional<double> maximum, const char* help) {
   return {.name = name,
@@ -31,47 +28,12 @@ Field count(const char* name, std::int64_t fallback, double minimum, const char*
   return {.name = name, .fallback = fallback, .minimum = minimum, .help = help};
 }
 
-const Field& weight_decay() {
-  static const Field field =
-      number("weight_decay", 0, 0, {}, "times the weights, added to the gradient (adamw: apart)");
-  return field;
-}
-const Field& decay_bias() {
-  static const Field field = boolean("decay_bias", "weight decay for biases and batch norm too");
-  return field;
-}
-
-NestedType optimizer_type() {
-  const Field momentum = number("momentum", 0, 0, 1, "share of the last update in the next");
-  const Field nesterov = boolean("nesterov", "look ahead along the momentum");
-  const Fields adam = {rate(0.001),
-                       number("beta1", 0.9, 0, 0.999999, "decay of the mean"),
-                       number("beta2", 0.999, 0, 0.999999999, "decay of the mean square"),
-                       number("eps", 1e-8, 0, {}, "added to the root of the mean square"),
-                       weight_decay(),
-                       decay_bias()};
-  const Fields adagrad = {rate(0.01), number("eps", 1e-10, 0, {}, "added to the root of the sum of squares"),
-                          number("initial_accumulator", 0, 0, {}, "where the sum of squares starts"), weight_decay(),
-                          decay_bias()};
-  Field lars_momentum = momentum;
-  lars_momentum.fallback = 0.9;
-  lars_momentum.help =
-      "share of the last update in the next; the update contains the learning rate (sgd: the rate comes after)";
-  return {.name = "optimizer",
-          .help = "how gradients change the weights",
-          .fallback_type = "sgd",
-          .types = {{.type = "sgd",
-                     .noun = "an sgd optimizer",
-                     .fields = {rate(0.01), momentum, nesterov, weight_decay(), decay_bias()}},
-                    {.type = "adam", .noun = "an adam optimizer", .fields = adam},
-                    {.type = "adamw", .noun = "an adamw optimizer", .fields = adam},
-                    {.type = "lars",
-                     .noun = "a lars optimizer",
-                     .fields = {rate(0.1), lars_momentum, nesterov, weight_decay(),
-                                number("trust", 0.001, 0, {},
-                                       "local rate of a parameter: lr * trust * |w| / (|g| + weight_decay * |w|)"),
-                                decay_bias()}},
-                    {.type = "adagrad", .noun = "an adagrad optimizer", .fields = adagrad}}};
+NestedType optimizer_section() {
+  NestedType section{
+      .name = "optimizer", .help = "how gradients change the weights", .fallback_type = "sgd", .types = {}};
+  for (const OptimizerType& type : optimizer_types())
+    section.types.push_back({.type = type.name, .noun = type.noun, .fields = fields_of(type)});
+  return section;
 }
 
 NestedType schedule_type() {
@@ -150,30 +112,6 @@ NestedType tensorboard_type() {
                                          "optimizer's state"}}}}};
 }
 
-OptimizerArgs read_optimizer(const ObjectValues& optimizer) {
-  OptimizerArgs args;
-  const FieldValues& values = optimizer.values;
-  args.weight_decay = values.number("weight_decay");
-  if (optimizer.type == "adam" || optimizer.type == "adamw") {
-    args.kind = optimizer.type == "adam" ? OptimizerKind::adam : OptimizerKind::adamw;
-    args.beta1 = values.number("beta1");
-    args.beta2 = values.number("beta2");
-    args.eps = values.number("eps");
-    return args;
-  }
-  if (optimizer.type == "adagrad") {
-    args.kind = OptimizerKind::adagrad;
-    args.eps = values.number("eps");
-    args.initial_accumulator = values.number("initial_accumulator");
-    return args;
-  }
-  args.kind = optimizer.type == "lars" ? OptimizerKind::lars : OptimizerKind::sgd;
-  args.momentum = values.number("momentum");
-  args.nesterov = values.boolean("nesterov");
-  if (values.has("trust")) args.trust = values.number("trust");
-  return args;
-}
-
 LearningSchedule read_schedule(const ObjectValues& schedule, const JsonNode& section) {
   LearningSchedule result;
   const FieldValues& values = schedule.values;
@@ -247,6 +185,12 @@ Recompute read_recompute(const std::string& name) {
   return Recompute::cheap;
 }
 
+bool same_optimizer(const OptimizerArgs& a, const OptimizerArgs& b) {
+  return a.kind == b.kind && a.clip_norm == b.clip_norm &&
+         std::ranges::all_of(optimizer_type(a.kind).fields,
+                             [&](const OptimizerField& field) { return value_of(field, a) == value_of(field, b); });
+}
+
 }  // namespace
 
 const NestedType& train_section() {
@@ -300,7 +244,7 @@ const NestedType& train_section() {
                              .maximum = kMostThreads,
                              .help = "0: one a core"}},
                  .second_forms = {{"memory_limit", {.name = "memory_limit", .kind = FieldKind::text}}},
-                 .nested = {optimizer_type(), schedule_type(), stop_type(), checkpoint_type(), tensorboard_type(),
+                 .nested = {optimizer_section(), schedule_type(), stop_type(), checkpoint_type(), tensorboard_type(),
                             loss_scale_type()}}}};
   return type;
 }
@@ -325,7 +269,7 @@ TrainConfig read_train(const JsonNode* section, const JsonNode& job) {
   config.graphs = values.boolean("graphs");
   config.math = values.text("math") == "strict" ? Math::strict : Math::fast;
   config.recompute = read_recompute(values.text("recompute"));
-  config.optimizer = read_optimizer(optimizer);
+  config.optimizer = optimizer_args(optimizer_type(optimizer.type), optimizer.values);
   config.optimizer.clip_norm = values.number("clip_norm");
   config.decay_bias = optimizer.values.boolean("decay_bias");
   config.schedule = read_schedule(train.object("schedule"), place);
@@ -343,33 +287,13 @@ TrainConfig read_train(const JsonNode* section, const JsonNode& job) {
 }
 
 bool operator==(const TrainConfig& a, const TrainConfig& b) {
-  const auto optimizer = [](const OptimizerArgs& args) {
-    return std::tie(args.kind, args.momentum, args.nesterov, args.weight_decay, args.beta1, args.beta2, args.eps,
-                    args.trust, args.initial_accumulator, args.clip_norm);
-  };
   const auto others = [](const TrainConfig& config) {
     return std::tie(config.epochs, config.batch, config.accumulate, config.bn_group, config.seed, config.precision,
                     config.loss_scaling, config.own_kernels, config.graphs, config.math, config.recompute,
                     config.decay_bias, config.schedule, config.stop, config.eval_every, config.checkpoint,
                     config.tensorboard, config.memory_limit_bytes, config.threads);
   };
-  return optimizer(a.optimizer) == optimizer(b.optimizer) && others(a) == others(b);
-}
-
-const char* name_of(OptimizerKind kind) {
-  switch (kind) {
-    case OptimizerKind::sgd:
-      return "sgd";
-    case OptimizerKind::adam:
-      return "adam";
-    case OptimizerKind::adamw:
-      return "adamw";
-    case OptimizerKind::lars:
-      return "lars";
-    case OptimizerKind::adagrad:
-      return "adagrad";
-  }
-  return "?";
+  return same_optimizer(a.optimizer, b.optimizer) && others(a) == others(b);
 }
 
 const char* name_of(Math math) {

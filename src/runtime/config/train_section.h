@@ -76,7 +76,6 @@ const NestedType& train_section();
 // `section` may be null: all defaults. `job` is where errors point to then.
 TrainConfig read_train(const JsonNode* section, const JsonNode& job);
 
-const char* name_of(OptimizerKind kind);
 const char* name_of(Math math);
 
 }  // namespace trifold

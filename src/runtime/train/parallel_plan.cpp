@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "runtime/compiler/build_graph.h"
+#include "runtime/config/optimizer_types.h"
 #include "runtime/train/layer_timing.h"
 #include "runtime/train/stage_choice.h"
 
@@ -30,17 +31,17 @@ void check_batch(const Job& job) {
 void check_optimizer(const Job& job, const ModelOptions& options, const ParallelPlan& plan) {
   const bool looks_at_all = job.train.optimizer.clip_norm > 0 || uses_precision(job.model, options, DType::f16);
   const bool divided = plan.mesh.pipeline > 1 || plan.mesh.tensor > 1 || plan.zero > 0;
-  if (job.train.optimizer.kind == OptimizerKind::lars) {
+  if (const OptimizerType& type = optimizer_type(job.train.optimizer.kind); type.needs_parameter_norms) {
     if (plan.mesh.tensor > 1 || plan.zero > 0)
       fail_input(
-          "{}: lars needs the norm of whole parameters, of which {} gives each rank a part: use another optimizer, or "
-          "{}",
-          job.file.string(), plan.zero > 0 ? "plan.zero" : "plan.tp", plan.zero > 0 ? "plan.zero=0" : "plan.tp=1");
+          "{}: {} needs the norm of whole parameters, of which {} gives each rank a part: use another optimizer, or {}",
+          job.file.string(), type.name, plan.zero > 0 ? "plan.zero" : "plan.tp",
+          plan.zero > 0 ? "plan.zero=0" : "plan.tp=1");
     if (looks_at_all && divided)
       fail_input(
-          "{}: lars with train.clip_norm or fp16 needs all gradients on one rank: set clip_norm to 0 and use bf16, or "
+          "{}: {} with train.clip_norm or fp16 needs all gradients on one rank: set clip_norm to 0 and use bf16, or "
           "plan.pp to 1",
-          job.file.string());
+          job.file.string(), type.name);
   }
   if (looks_at_all && plan.mesh.pipeline > 1 && job.plan.chunks > 1)
     fail_input(
