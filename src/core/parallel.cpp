@@ -10,8 +10,8 @@ void __tsan_acquire(void* address);
 void __tsan_release(void* address);
 }
 #else
-static inline void __tsan_acquire(void*) {}
-static inline void __tsan_release(void*) {}
+static inline void __tsan_acquire(void*) {}  // NOLINT(bugprone-reserved-identifier): the sanitizer's
+static inline void __tsan_release(void*) {}  // NOLINT(bugprone-reserved-identifier)
 #endif
 
 namespace trifold {

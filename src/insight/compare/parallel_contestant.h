@@ -51,6 +51,8 @@ class ParallelContestant final : public Contestant {
  public:
   explicit ParallelContestant(ContestantArgs args);
   ~ParallelContestant() override;
+  ParallelContestant(const ParallelContestant&) = delete;
+  ParallelContestant& operator=(const ParallelContestant&) = delete;
 
   // Every turn has a loader of its own, so that none begins with batches made in another's time.
   void take_turn(int steps) override;

@@ -18,6 +18,8 @@ class ServedContestant final : public Contestant {
  public:
   explicit ServedContestant(ServedContestantArgs args);
   ~ServedContestant() override;  // what was started ends
+  ServedContestant(const ServedContestant&) = delete;
+  ServedContestant& operator=(const ServedContestant&) = delete;
 
   void take_turn(int steps) override;
   void finish() override;

@@ -1,6 +1,7 @@
 #include "insight/metrics/evaluation_report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -23,7 +24,7 @@ std::vector<std::uint8_t> bytes_of(const Dataset& dataset, std::int64_t index) {
   const auto [least, most] = std::ranges::minmax(numbers);
   const float scale = most > least ? 255 / (most - least) : 0;
   std::ranges::transform(numbers, bytes.begin(), [least = least, scale](float number) {
-    return static_cast<std::uint8_t>((number - least) * scale + 0.5f);
+    return static_cast<std::uint8_t>(std::lround((number - least) * scale));
   });
   return bytes;
 }

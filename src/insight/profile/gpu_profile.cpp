@@ -2,6 +2,7 @@
 // the GPUs do for each.
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -44,7 +45,7 @@ GpuProfile::Spec facts_of(const GpuSpec* gpu) {
 class Steps {
  public:
   Steps(const Job& job, std::shared_ptr<const Dataset> data, ParallelModel& model)
-      : job_(job), model_(model), loader_(make_training_loader(job, data, 0, 0, model.batch_share())) {}
+      : job_(job), model_(model), loader_(make_training_loader(job, std::move(data), 0, 0, model.batch_share())) {}
 
   void run() {
     const std::int64_t an_epoch = loader_->steps_per_epoch();

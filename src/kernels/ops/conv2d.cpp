@@ -36,7 +36,8 @@ std::string Conv2dBackwardWeights::attributes() const {
 // Two a multiply-add: every element of y takes one for each weight of its output channel.
 double Convolution::flops(std::span<const TensorDesc> in, std::span<const TensorDesc> out) const {
   const auto [x, w, y] = operands_of(pass(), in, out);
-  return 2.0 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w.shape[0]);
+  const std::int64_t weights_of_channel = w.elements() / w.shape[0];
+  return 2.0 * static_cast<double>(y.elements()) * static_cast<double>(weights_of_channel);
 }
 
 void Convolution::check_operands(const OpTensors& tensors) const {

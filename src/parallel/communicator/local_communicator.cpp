@@ -183,7 +183,7 @@ class LocalGroup {
  private:
   std::shared_ptr<Operation> await_all(const OperationKey& key, int rank) {
     std::unique_lock lock(mutex_);
-    const std::shared_ptr<Operation> operation = operations_.at(key);
+    std::shared_ptr<Operation> operation = operations_.at(key);
     const auto complete = [&] { return operation->arrived == operation->ranks.size() || !aborted_.empty(); };
     // The others are seldom far away: a short look is cheaper than to sleep.
     for (int look = 0; look < kLooks && !complete(); ++look) {

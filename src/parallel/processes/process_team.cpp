@@ -79,8 +79,8 @@ void ProcessTeam::collect() {
     if (!killing_ || end.signal != SIGKILL) end_.ends.push_back(end);
   }
   // Of those that were seen together, one that was killed died first: others die of its death, not the other way round.
-  std::ranges::stable_partition(end_.ends.begin() + seen, end_.ends.end(),
-                                [](const ProcessEnd& end) { return end.signal != 0; });
+  std::stable_partition(end_.ends.begin() + seen, end_.ends.end(),
+                        [](const ProcessEnd& end) { return end.signal != 0; });
 }
 
 TeamEnd ProcessTeam::wait() {

@@ -50,8 +50,9 @@ void leave_parameter_gradients_to_weights(LaidOutGraph& laid_out) {
 void split_backward(LaidOutGraph& laid_out) {
   pull_into_input_gradients(laid_out.graph);
   leave_parameter_gradients_to_weights(laid_out);
-  std::ranges::stable_partition(laid_out.graph.nodes,
-                                [](const Node& node) { return node.phase != Phase::backward_weight; });
+  std::vector<Node>& nodes = laid_out.graph.nodes;
+  std::stable_partition(nodes.begin(), nodes.end(),
+                        [](const Node& node) { return node.phase != Phase::backward_weight; });
 }
 
 }  // namespace trifold

@@ -43,6 +43,8 @@ class ParallelModel {
   // ranks are here.
   explicit ParallelModel(const Job& job, const World* world = nullptr, Updates updates = Updates::here);
   ~ParallelModel();
+  ParallelModel(const ParallelModel&) = delete;
+  ParallelModel& operator=(const ParallelModel&) = delete;
 
   const ParallelPlan& plan() const { return plan_; }
   Device& device() const { return ranks_.front().chunks.front()->device(); }

@@ -127,7 +127,7 @@ void PushGather::add_combined(std::int64_t clock, int slice, const std::vector<i
   batch.ends.push_back(batch.bytes.size());
 }
 
-void PushGather::close(Batches batches) {
+void PushGather::close(Batches&& batches) {
   for (auto& [key, batch] : batches) {
     std::size_t begin = 0;
     const Payload bytes = Payload::own(std::move(batch.bytes));

@@ -116,7 +116,7 @@ class PushGather {
   void send(std::int64_t clock, int slice, Batches& batches);
   void add_one(std::int64_t clock, int slice, int shard, const Held& held, Batches& batches) const;
   void add_combined(std::int64_t clock, int slice, const std::vector<int>& shards, Batches& batches);
-  void close(Batches batches);
+  void close(Batches&& batches);
   void settle(Debt& debt, bool late);
 
   const GatherOptions options_;

@@ -46,7 +46,7 @@ std::vector<HeadOfHost> assign_heads(const std::vector<HeadOfHost>& before, cons
     if (!worker.host.empty() && !worker.address.empty()) hosts[worker.host].emplace(worker.id, &worker);
   std::vector<HeadOfHost> heads;
   for (const auto& [host, members] : hosts) {
-    const auto here = [&](const std::string& worker) { return members.contains(worker); };
+    const auto here = [&members = members](const std::string& worker) { return members.contains(worker); };
     if (std::ranges::count_if(shard_owners, here) < 2) continue;
     HeadOfHost& head = heads.emplace_back(HeadOfHost{.member = *members.begin()->second});
     for (const HeadOfHost& old : before)

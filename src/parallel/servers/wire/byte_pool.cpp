@@ -7,7 +7,9 @@
 namespace trifold {
 
 struct BytePool::Shelf {
-  std::size_t most = 0;
+  explicit Shelf(std::size_t bytes) : most(bytes) {}
+
+  const std::size_t most;
   std::mutex mutex = {};
   std::size_t kept = 0;                           // bytes, of `free`
   std::vector<std::vector<std::byte>> free = {};  // the last one that came back is the first to go: caches may have it
