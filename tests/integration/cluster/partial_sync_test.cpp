@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <csignal>
 
+#include <fmt/format.h>
+
 #include "parallel/servers/audit/audit_check.h"
 #include "support/cluster_fixture.h"
 #include "support/cluster_processes.h"
