@@ -7,8 +7,8 @@
 
 namespace trifold {
 
-// Three phases: `filling` forwards fill the pipeline; one forward and one backward alternate, the forward first; backwards
-// empty the pipeline.
+// Three phases: `filling` forwards fill the pipeline; one forward and one backward alternate, the forward first;
+// backwards empty the pipeline.
 std::vector<Action> fill_alternate_empty(const Pipeline& pipeline, int filling);
 
 struct LateWeightGradients {
