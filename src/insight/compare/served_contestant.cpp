@@ -68,7 +68,7 @@ class ServedContestant::PausedCluster final : public ClusterSide {
   }
   ServerClient& client() override { return host_.client(); }
   void look_after_members() override { host_.look_after_members(); }
-  void keep_progress(const TrainingState& /*state*/) override {}  // it dies with its members
+  bool keep_progress(const TrainingState& /*state*/) override { return true; }  // it dies with its members
 
   ClusterManager& manager() { return *manager_; }  // once it is open
   void end() { host_.end(); }

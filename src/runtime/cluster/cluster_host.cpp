@@ -308,12 +308,14 @@ void ClusterHost::look_after_members() {
   impl_->look_after_children();
 }
 
-// Where the registry cannot be reached at this moment the one before stays: a successor does a little more again.
-void ClusterHost::keep_progress(const TrainingState& state) {
+// Where the registry cannot be reached the progress before stays: a successor would do a little more again.
+bool ClusterHost::keep_progress(const TrainingState& state) {
   try {
     impl_->open_registry()->put(kProgressName, to_json_text(state));
+    return true;
   } catch (const Unreachable& error) {
-    spdlog::warn("where training stands could not be noted: {}", error.what());
+    spdlog::warn("where training stands could not be noted, and will be tried again: {}", error.what());
+    return false;
   }
 }
 

@@ -55,7 +55,7 @@ class ClusterHost final : public ClusterSide {
   ClusterManager& open(const ServicePlan& plan) override;
   ServerClient& client() override;
   void look_after_members() override;
-  void keep_progress(const TrainingState& state) override;
+  bool keep_progress(const TrainingState& state) override;
 
   // The job is done: members go. What was started and does not is killed.
   void end();

@@ -33,7 +33,8 @@ ServedLearner::ServedLearner(const Job& job, std::shared_ptr<const Dataset> trai
       train_set_(std::move(train_set)),
       cluster_(cluster),
       model_(alone_),
-      steps_per_epoch_(clocks_per_epoch(job, train_set_->size())) {
+      steps_per_epoch_(clocks_per_epoch(job, train_set_->size())),
+      progress_([&cluster](const TrainingState& state) { return cluster.keep_progress(state); }) {
   if (steps_per_epoch_ == 0)
     fail_input("{}: {} training samples are no batch of {}", job.file.string(), train_set_->size(), job.train.batch);
   // Shares of every batch are even. Of others it is shown how uneven they are; rules that weigh do it by samples.
@@ -112,12 +113,23 @@ void ServedLearner::show_on(LiveBoard& board) {
 // By whoever waits for it.
 void ServedLearner::look_after_cluster() {
   cluster_.look_after_members();
+  release_cuts();  // servers may wait for it before they take the pushes that are waited for here
   if (display_) display_->update(steps_);
+}
+
+void ServedLearner::on_durable_progress(const TrainingState& state) {
+  progress_.reached(state, DurableProgress::Time::clock::now());
+}
+
+void ServedLearner::release_cuts() {
+  progress_.try_again(DurableProgress::Time::clock::now());
+  if (const auto cut = progress_.take_unneeded_cut()) manager_->release_cuts(*cut);
 }
 
 // The batch's loss is the mean over the samples of all shards that reported; a lost worker may have kept its own.
 Executable::Report ServedLearner::step(const StepContext& context, bool) {
-  if (plan_.rules().cuts_at(steps_)) manager_->release_cuts(steps_);  // what it was for has been done
+  if (plan_.rules().cuts_at(steps_)) progress_.done_with(steps_);
+  release_cuts();
   while (!manager_->wait_for(context.updates - 1, kLookAfter)) look_after_cluster();
   const std::map<int, ShardReport> reports = manager_->take_reports(context.updates - 1);
   steps_ = context.updates;

@@ -10,6 +10,7 @@
 #include "parallel/servers/manager/cluster_manager.h"
 #include "runtime/cluster/cluster_display.h"
 #include "runtime/cluster/cluster_plan.h"
+#include "runtime/cluster/durable_progress.h"
 #include "runtime/cluster/shard_paces.h"
 #include "runtime/train/learner.h"
 
@@ -24,8 +25,9 @@ class ClusterSide {
   virtual ServerClient& client() = 0;  // once it is open
   // Called by whoever waits for the cluster, every now and then. Throws where it cannot go on.
   virtual void look_after_members() = 0;
-  // Where training stands, for a manager that takes over from this one.
-  virtual void keep_progress(const TrainingState& state) = 0;
+  // Notes where training stands, for a manager that takes over from this one. False: the registry cannot be reached
+  // now.
+  virtual bool keep_progress(const TrainingState& state) = 0;
 };
 
 class ServedLearner final : public Learner {
@@ -44,7 +46,7 @@ class ServedLearner final : public Learner {
   std::vector<Metric> metrics_of_step() const override;
   std::vector<std::string> closing_lines() const override;
   std::optional<NodeFigures> nodes_of_epoch() override;
-  void on_durable_progress(const TrainingState& state) override { cluster_.keep_progress(state); }
+  void on_durable_progress(const TrainingState& state) override;
   bool asked_to_end() const override { return manager_->asked_to_end(); }
   void show_on(LiveBoard& board) override;
 
@@ -53,6 +55,7 @@ class ServedLearner final : public Learner {
   const FetchedModel& fetch();
   void wait_until_applied(std::int64_t clock);
   void look_after_cluster();
+  void release_cuts();
 
   Job alone_;  // the job, of one rank
   std::shared_ptr<const Dataset> train_set_;
@@ -67,6 +70,7 @@ class ServedLearner final : public Learner {
   std::string division_;    // of the data, where it may be uneven
   bool begins_ = false;     // with values of its own, so that they are the model's after no step only
   std::int64_t steps_ = 0;  // done
+  DurableProgress progress_;
   ClusterManager* manager_ = nullptr;
   Executable::Report last_;
   struct LossOfShard {
