@@ -75,9 +75,10 @@ class LinearLayer final : public Layer {
 const RegisterLayer register_linear({
     .name = "linear",
     .help = "fully connected: every output is a weighted sum of all inputs",
-    .fields = {{.name = "out", .minimum = 1, .help = "output features"},
-               {.name = "bias", .kind = FieldKind::boolean, .fallback = true},
-               init_field("uniform")},
+    .fields =
+        {{.name = "out", .minimum = 1, .help = "output features"},
+         {.name = "bias", .kind = FieldKind::boolean, .fallback = true, .help = "add a trained number to each output"},
+         init_field("uniform")},
     .make = [](const FieldValues& values) -> std::unique_ptr<Layer> { return std::make_unique<LinearLayer>(values); },
 });
 

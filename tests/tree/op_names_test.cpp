@@ -12,28 +12,12 @@
 #include <gtest/gtest.h>
 
 #include "support/paths.h"
+#include "tree/sources.h"
 
 namespace trifold::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-std::set<std::string> op_names() {
-  static const std::regex kName("string_view name\\(\\) const override \\{ return \"([a-z0-9_.]+)\"; \\}");
-  std::set<std::string> names;
-  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(source_dir()) / "src/kernels/ops")) {
-    const std::string text = text_of(entry.path());
-    for (std::sregex_iterator found(text.begin(), text.end(), kName), end; found != end; ++found)
-      names.insert((*found)[1]);
-  }
-  return names;
-}
 
 // The comparison with an op's name, or with what the names of a family begin with; "" where there is none. A `type` is
 // a layer's.

@@ -248,32 +248,34 @@ void complete_synthetic(DataSource& source) {
   source.values.set("classes", classes);
 }
 
-const RegisterSource register_synthetic({.name = "synthetic",
-                                         .help = "drawn from a seed, no download",
-                                         .position = 60,
-                                         .fields = {{.name = "train_samples",
-                                                     .fallback = SyntheticOptions().train_samples,
-                                                     .minimum = 1,
-                                                     .maximum = kMostDrawnSamples},
-                                                    {.name = "test_samples",
-                                                     .fallback = SyntheticOptions().test_samples,
-                                                     .minimum = 1,
-                                                     .maximum = kMostDrawnSamples},
-                                                    {.name = "seed", .fallback = std::int64_t{1}, .minimum = 0},
-                                                    {.name = "classes",
-                                                     .optional = true,
-                                                     .minimum = 2,
-                                                     .maximum = kMostSyntheticClasses,
-                                                     .help = "default: the model's"}},
-                                         .complete = complete_synthetic,
-                                         .open = [](const DataSource& source, Split split) {
-                                           const FieldValues& values = source.values;
-                                           return open_synthetic(
-                                               source.input, static_cast<int>(values.integer("classes")),
-                                               static_cast<std::uint64_t>(values.integer("seed")), split,
-                                               {.train_samples = values.integer("train_samples"),
-                                                .test_samples = values.integer("test_samples")});
-                                         }});
+const RegisterSource register_synthetic(
+    {.name = "synthetic",
+     .help = "drawn from a seed, no download",
+     .position = 60,
+     .fields = {{.name = "train_samples",
+                 .fallback = SyntheticOptions().train_samples,
+                 .minimum = 1,
+                 .maximum = kMostDrawnSamples,
+                 .help = "images to train on"},
+                {.name = "test_samples",
+                 .fallback = SyntheticOptions().test_samples,
+                 .minimum = 1,
+                 .maximum = kMostDrawnSamples,
+                 .help = "images to evaluate on"},
+                {.name = "seed", .fallback = std::int64_t{1}, .minimum = 0, .help = "from which all images are drawn"},
+                {.name = "classes",
+                 .optional = true,
+                 .minimum = 2,
+                 .maximum = kMostSyntheticClasses,
+                 .help = "default: the model's"}},
+     .complete = complete_synthetic,
+     .open = [](const DataSource& source, Split split) {
+       const FieldValues& values = source.values;
+       return open_synthetic(
+           source.input, static_cast<int>(values.integer("classes")),
+           static_cast<std::uint64_t>(values.integer("seed")), split,
+           {.train_samples = values.integer("train_samples"), .test_samples = values.integer("test_samples")});
+     }});
 
 }  // namespace
 

@@ -97,7 +97,7 @@ std::unique_ptr<Dataset> open_synthetic_rows(const ImageShape& shape, int classe
 
 namespace {
 
-Field count_field(const char* name, std::int64_t fallback, double least, double most, const char* help = "") {
+Field count_field(const char* name, std::int64_t fallback, double least, double most, const char* help) {
   return {.name = name, .fallback = fallback, .minimum = least, .maximum = most, .help = help};
 }
 
@@ -105,9 +105,11 @@ const RegisterSource register_synthetic_rows(
     {.name = "synthetic_rows",
      .help = "rows of numbers drawn from a seed, as scikit-learn's make_classification",
      .position = 70,
-     .fields = {count_field("train_samples", SyntheticRowsOptions().train_samples, 1, kMostDrawnSamples),
-                count_field("test_samples", SyntheticRowsOptions().test_samples, 1, kMostDrawnSamples),
-                {.name = "seed", .fallback = std::int64_t{1}, .minimum = 0},
+     .fields = {count_field("train_samples", SyntheticRowsOptions().train_samples, 1, kMostDrawnSamples,
+                            "rows to train on"),
+                count_field("test_samples", SyntheticRowsOptions().test_samples, 1, kMostDrawnSamples,
+                            "rows to evaluate on"),
+                {.name = "seed", .fallback = std::int64_t{1}, .minimum = 0, .help = "from which all rows are drawn"},
                 count_field("informative", SyntheticRowsOptions().informative, 1, kMostInformativeFeatures,
                             "features that tell classes apart"),
                 count_field("redundant", SyntheticRowsOptions().redundant, 0, kLargestExtent,

@@ -5,7 +5,7 @@ const layerFamilies = [
   { name: "normalisation", color: "var(--c2)", types: ["batch_norm", "layer_norm"] },
   { name: "activation", color: "var(--c1)", types: ["log_softmax"] },
   { name: "pooling", color: "var(--c5)", types: ["max_pool", "avg_pool", "global_avg_pool"] },
-  { name: "join", color: "var(--c3)", types: ["add", "concat"] }, { name: "other", color: "var(--c7)", types: [] },
+  { name: "join", color: "var(--c3)", types: ["add", "concat"] }, { name: "other", color: "var(--c7)", types: ["flatten", "dropout", "dropout2d", "softmax_cross_entropy", "mse"] },
 ];
 const splitColors = { out_channels: "var(--c9)", in_channels: "var(--c6)", groups: "var(--c4)", rows: "var(--c5)", blocks: "var(--c8)" };
 const splitText = (split) => `by ${split.replaceAll("_", " ")}`;
