@@ -3,22 +3,10 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "runtime/config/field_forms.h"
 
 namespace trifold {
 namespace {
-
-Field number_field(const char* name, double fallback, double minimum, std::optional<double> maximum, const char* help) {
-  return {.name = name,
-          .kind = FieldKind::number,
-          .fallback = fallback,
-          .minimum = minimum,
-          .maximum = maximum,
-          .help = help};
-}
-
-Field switch_field(const char* name, const char* help) {
-  return {.name = name, .kind = FieldKind::boolean, .fallback = false, .help = help};
-}
 
 OptimizerField momentum(double fallback, const char* help) {
   return {number_field("momentum", fallback, 0, 1, help), &OptimizerArgs::momentum};
@@ -96,7 +84,7 @@ const OptimizerType& optimizer_type(std::string_view name) {
 Fields fields_of(const OptimizerType& type) {
   Fields fields = {number_field("lr", type.learning_rate, 0, {}, "learning rate")};
   for (const OptimizerField& field : type.fields) fields.push_back(field.field);
-  fields.push_back(switch_field("decay_bias", "weight decay for biases and batch norm too"));
+  fields.push_back(switch_field("decay_bias", "weight decay for biases and normalisation layers too"));
   return fields;
 }
 

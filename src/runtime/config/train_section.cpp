@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "runtime/config/field_forms.h"
 #include "runtime/config/optimizer_types.h"
 #include "runtime/config/validate.h"
 
@@ -10,19 +11,6 @@ namespace trifold {
 namespace {
 
 constexpr double kMostThreads = 4096;
-
-Field number(const char* name, double fallback, double minimum, std::optional<double> maximum, const char* help) {
-  return {.name = name,
-          .kind = FieldKind::number,
-          .fallback = fallback,
-          .minimum = minimum,
-          .maximum = maximum,
-          .help = help};
-}
-
-Field boolean(const char* name, const char* help) {
-  return {.name = name, .kind = FieldKind::boolean, .fallback = false, .help = help};
-}
 
 Field count(const char* name, std::int64_t fallback, double minimum, const char* help) {
   return {.name = name, .fallback = fallback, .minimum = minimum, .help = help};
@@ -37,53 +25,54 @@ NestedType optimizer_section() {
 }
 
 NestedType schedule_type() {
-  const Field warmup_epochs = number("warmup_epochs", 0, 0, {}, "the rate rises from 0 over this many epochs");
+  const Field warmup_epochs = number_field("warmup_epochs", 0, 0, {}, "the rate rises from 0 over this many epochs");
   const Field warmup_steps = count("warmup_steps", 0, 0, "the same in steps");
-  const Field final_rate = number("final_lr", 0, 0, {}, "after the last step");
-  return {.name = "schedule",
-          .help = "how the learning rate changes",
-          .fallback_type = "constant",
-          .types = {
-              {.type = "constant", .noun = "a constant schedule", .fields = {warmup_epochs, warmup_steps}},
-              {.type = "step",
-               .noun = "a step schedule",
-               .fields = {{.name = "every",
-                           .kind = FieldKind::number,
-                           .optional = true,
-                           .minimum = 1e-6,
-                           .help = "epochs between two cuts"},
-                          {.name = "milestones",
-                           .kind = FieldKind::numbers,
-                           .optional = true,
-                           .minimum = 0,
-                           .help = "epochs at which the rate is cut"},
-                          number("gamma", 0.1, 0, {}, "factor of a cut"),
-                          warmup_epochs,
-                          warmup_steps}},
-              {.type = "cosine", .noun = "a cosine schedule", .fields = {final_rate, warmup_epochs, warmup_steps}},
-              {.type = "polynomial",
-               .noun = "a polynomial schedule",
-               .fields = {number("power", 1, 0, {}, "1: a straight line"), final_rate, warmup_epochs, warmup_steps}}}};
+  const Field final_rate = number_field("final_lr", 0, 0, {}, "after the last step");
+  return {
+      .name = "schedule",
+      .help = "how the learning rate changes",
+      .fallback_type = "constant",
+      .types = {{.type = "constant", .noun = "a constant schedule", .fields = {warmup_epochs, warmup_steps}},
+                {.type = "step",
+                 .noun = "a step schedule",
+                 .fields = {{.name = "every",
+                             .kind = FieldKind::number,
+                             .optional = true,
+                             .minimum = 1e-6,
+                             .help = "epochs between two cuts"},
+                            {.name = "milestones",
+                             .kind = FieldKind::numbers,
+                             .optional = true,
+                             .minimum = 0,
+                             .help = "epochs at which the rate is cut"},
+                            number_field("gamma", 0.1, 0, {}, "factor of a cut"),
+                            warmup_epochs,
+                            warmup_steps}},
+                {.type = "cosine", .noun = "a cosine schedule", .fields = {final_rate, warmup_epochs, warmup_steps}},
+                {.type = "polynomial",
+                 .noun = "a polynomial schedule",
+                 .fields = {number_field("power", 1, 0, {}, "1: a straight line"), final_rate, warmup_epochs,
+                            warmup_steps}}}};
 }
 
 NestedType stop_type() {
-  return {
-      .name = "stop",
-      .help = "rules that end a run early; 0 switches one off",
-      .types = {{.noun = "'stop'",
-                 .fields = {number("loss_delta", 0, 0, {}, "the loss of an epoch changes by less than this"),
-                            count("patience", 0, 0, "epochs without an improvement"),
-                            number("target_accuracy", 0, 0, 1, "of the test set, 0 to 1"),
-                            number("minutes", 0, 0, {}, "of training"),
-                            number("model_distance", 0, 0, {},
-                                   "federated, period, async, ssp: no worker's weights are farther than this from "
-                                   "the servers', by the servers' norm, at the end of an epoch"),
-                            number("output_kl", 0, 0, {},
-                                   "likewise: KL divergence of a worker's outputs from those of the servers' model, "
-                                   "mean over the first batch of the test set"),
-                            boolean("each_node",
-                                    "with parameter servers: loss_delta is asked of every worker's own loss, and "
-                                    "the run ends when each has had it")}}}};
+  return {.name = "stop",
+          .help = "rules that end a run early; 0 switches one off",
+          .types = {{.noun = "'stop'",
+                     .fields = {
+                         number_field("loss_delta", 0, 0, {}, "the loss of an epoch changes by less than this"),
+                         count("patience", 0, 0, "epochs without an improvement"),
+                         number_field("target_accuracy", 0, 0, 1, "of the test set, 0 to 1"),
+                         number_field("minutes", 0, 0, {}, "of training"),
+                         number_field("model_distance", 0, 0, {},
+                                      "federated, period, async, ssp: no worker's weights are farther than this from "
+                                      "the servers', by the servers' norm, at the end of an epoch"),
+                         number_field("output_kl", 0, 0, {},
+                                      "likewise: KL divergence of a worker's outputs from those of the servers' model, "
+                                      "mean over the first batch of the test set"),
+                         switch_field("each_node",
+                                      "with parameter servers: loss_delta is asked of every worker's own loss, and "
+                                      "the run ends when each has had it")}}}};
 }
 
 NestedType checkpoint_type() {
@@ -164,7 +153,7 @@ NestedType loss_scale_type() {
   return {.name = "loss_scale",
           .help = "of training in fp16: gradients are computed of the loss times a scale that adapts itself",
           .types = {{.noun = "'loss_scale'",
-                     .fields = {number("initial", defaults.initial, 1, defaults.largest, "at the first step"),
+                     .fields = {number_field("initial", defaults.initial, 1, defaults.largest, "at the first step"),
                                 count("growth_interval", defaults.growth_interval, 1,
                                       "updates without overflow after which it doubles")}}}};
 }
@@ -232,7 +221,7 @@ const NestedType& train_section() {
                              .kind = FieldKind::boolean,
                              .fallback = true,
                              .help = "a GPU's step is recorded once and replayed (CUDA graphs)"},
-                            number("clip_norm", 0, 0, {}, "gradients are scaled down to this norm; 0: not"),
+                            number_field("clip_norm", 0, 0, {}, "gradients are scaled down to this norm; 0: not"),
                             count("eval_every", 1, 1, "epochs between two evaluations"),
                             {.name = "memory_limit",
                              .fallback = std::int64_t{0},

@@ -102,7 +102,7 @@ class ServerExchange {
   std::shared_ptr<const SlicePlacement> placement_;  // null: no view yet
   std::map<std::string, Lines> peers_;               // by server's id
   std::vector<Lines> servers_;                       // of the placement, and last the head, where there is one
-  int head_ = -1;  // among servers_: whom pushes and pulls go to, whoever owns the slices
+  int head_ = -1;  // index into servers_ of the worker that takes all pushes and pulls; -1: slice owners take them
   std::string head_id_;
   bool head_heard_ = false;  // it has ever said anything; else somebody is told, once
   HeadTraffic head_traffic_;

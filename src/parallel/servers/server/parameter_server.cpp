@@ -56,7 +56,7 @@ void ParameterServer::follow(const View& view) {
   view_ = view;
   const bool stops_elsewhere = std::exchange(args_.rules.stop_clock, view.stop_clock) != view.stop_clock;
   if (view.settled && !serving_) start_serving(view);
-  // Until the new owners and their replicas have all slices, the copies of before are what is left if one of them dies.
+  // Older copies may go once the new owners and their replicas have all slices: until then one of these may die.
   if (view.safe)
     held_.drop_unless([&](int slice) { return places_[static_cast<std::size_t>(slice)].replica == self_; });
   if (!stops_elsewhere) return;
